@@ -8,6 +8,7 @@ import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from fastapi import Depends, Query
@@ -16,6 +17,7 @@ from pydantic import BaseModel, Field
 from inorder_controlplane.problems import Problem
 
 T = TypeVar("T")
+AnswerT = TypeVar("AnswerT")
 Key = str | int | float | bool | None
 """What can be sorted by; ``None`` comes first."""
 
@@ -53,18 +55,25 @@ def list_query(
 ListQueryDep = Annotated[ListQuery, Depends(list_query)]
 
 
+def by(*names: str, **others: Callable[[Any], Key]) -> dict[str, Callable[[Any], Key]]:
+    """Return what a list can be sorted by: attributes of its items, and under other names what functions return."""
+    return {**{name: attrgetter(name) for name in names}, **others}
+
+
 def page_of(
     items: Iterable[T],
     query: ListQuery,
+    shown: Callable[[T], AnswerT],
     *,
     ident: Callable[[T], Key],
     sorts: Mapping[str, Callable[[T], Key]],
     default: str,
     text: Callable[[T], str],
-) -> tuple[list[T], str | None, int]:
-    """Return the items of one page, the next cursor and the total number. Raises Problem.
+) -> Page[AnswerT]:
+    """Return one page. Raises Problem.
 
     Args:
+        shown: an item in the API's form.
         ident: what no two items have in common.
         sorts: by name, what can be sorted by.
         default: the name that is sorted by where the query says none; - in front for the greatest first.
@@ -97,7 +106,7 @@ def page_of(
             raise _bad_cursor() from None
     page = rest[: query.limit]
     following = encoded([order, *key(page[-1])]) if len(rest) > len(page) else None
-    return page, following, len(found)
+    return Page(items=[shown(item) for item in page], next=following, total=len(found))
 
 
 def encoded(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from inorder_controlplane.lives import Latencies, Percentiles
 from inorder_controlplane.models import overview, stages
-from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.common import answer, moment
 from inorder_controlplane.series import Sample, Series
 from inorder_controlplane.watching import Picture
 from inorder_worker.admin import TopicState
@@ -21,13 +21,11 @@ def stages_of(picture: Picture) -> list[stages.Stage]:
         homes.setdefault(topic.stage, []).append(topic)
     is_known = picture.workers_error is None
     return [
-        stages.Stage(
-            stage=each.stage,
-            epoch=str(each.epoch),
+        answer(
+            stages.Stage,
+            each,
             owner=each.owner or None,
             address=each.address or None,
-            state=each.state,
-            row=str(each.row),
             topics=len(homes.get(each.stage, ())) if is_known else None,
             rate=sum(topic.rate for topic in homes.get(each.stage, ())) if is_known else None,
         )
@@ -38,15 +36,12 @@ def stages_of(picture: Picture) -> list[stages.Stage]:
 def workers_of(picture: Picture) -> list[stages.Worker]:
     """Return the workers in the API's form."""
     return [
-        stages.Worker(
-            owner=each.owner,
+        answer(
+            stages.Worker,
+            each,
             name=each.owner.partition("/")[0],
-            address=each.address,
-            state=each.state,
-            stages=each.stages,
-            pins=each.pins,
             drained=each.is_drained,
-            lag={str(stage): str(rows) for stage, rows in each.lag.items()},
+            lag={str(stage): rows for stage, rows in each.lag.items()},
         )
         for each in (picture.store.workers if picture.store else ())
     ]
@@ -54,17 +49,7 @@ def workers_of(picture: Picture) -> list[stages.Worker]:
 
 def alarms_of(picture: Picture) -> list[overview.Alarm]:
     """Return the alarms in the API's form."""
-    return [
-        overview.Alarm(
-            id=alarm.id,
-            severity=alarm.severity,
-            since=moment(since),
-            title=alarm.title,
-            detail=alarm.detail,
-            page=alarm.page,
-        )
-        for alarm, since in picture.alarms
-    ]
+    return [answer(overview.Alarm, alarm, since=since) for alarm, since in picture.alarms]
 
 
 def overview_of(picture: Picture, series: Series) -> overview.Overview:
@@ -92,9 +77,7 @@ def overview_of(picture: Picture, series: Series) -> overview.Overview:
 
 def totals_of(picture: Picture) -> overview.Totals:
     """Return the total counts."""
-    return overview.Totals.model_validate(
-        {name: None if count is None else str(count) for name, count in picture.totals.items()}
-    )
+    return overview.Totals.model_validate(picture.totals)
 
 
 def rates_of(series: Series) -> overview.Rates:
@@ -123,4 +106,4 @@ def _latency(found: Latencies | None) -> overview.Latency | None:
 
 
 def _percentiles(found: Percentiles | None) -> overview.Percentiles | None:
-    return overview.Percentiles(p50=found.p50, p90=found.p90, p99=found.p99) if found is not None else None
+    return answer(overview.Percentiles, found) if found is not None else None

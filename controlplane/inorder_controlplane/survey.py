@@ -8,6 +8,7 @@ from functools import cached_property
 
 from inorder.protocol.wire import KnownSubscription, LogRule, TopicInfo, TopicOrder
 from inorder_controlplane import sharing
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.topics import TopicRef
 from inorder_worker.admin import Cluster, TopicState
 
@@ -61,7 +62,7 @@ class Survey:
 
 def ref_of(topic: int, known: TopicInfo | TopicState | None) -> TopicRef:
     """Return a topic in the API's form; one made just now has no names yet."""
-    return TopicRef(id=str(topic), space=known.space if known else "", name=known.name if known else "")
+    return answer(TopicRef, known) if known else TopicRef(id=str(topic), space="", name="")
 
 
 def refs_of(order: TopicOrder) -> dict[int, TopicRef]:

@@ -30,9 +30,16 @@ def listed(
         "name": lambda item: item[0],
         "rate": lambda item: item[1],
     }
-    return page_of(
-        items, query, ident=lambda item: item[0], sorts=sorts, default="name", text=lambda item: str(item[0])
+    page = page_of(
+        items,
+        query,
+        lambda item: item,
+        ident=lambda item: item[0],
+        sorts=sorts,
+        default="name",
+        text=lambda item: str(item[0]),
     )
+    return page.items, page.next, page.total
 
 
 @pytest.mark.parametrize(

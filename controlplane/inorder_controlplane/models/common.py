@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Number = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,19})$", examples=["9007199254740993"])]
-"""A whole number of up to 64 bits, as a text: browsers would round it."""
-Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-03-01T09:30:00.125Z"])]
-"""A time, RFC 3339 in UTC with milliseconds."""
+
+def moment(ms: int) -> str:
+    """Return a time (ms since 1970) in the API's form."""
+    seconds, milliseconds = divmod(ms, 1000)
+    found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return f"{found:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+
+
+def _text(number: object) -> object:
+    return str(number) if isinstance(number, int) else number
+
+
+def _time(ms: object) -> object:
+    return moment(ms) if isinstance(ms, int) else ms
+
+
+Number = Annotated[str, BeforeValidator(_text), Field(pattern=r"^(0|[1-9][0-9]{0,19})$", examples=["9007199254740993"])]
+"""A whole number of up to 64 bits, as a text: browsers would round it. Made of an ``int``, too."""
+Moment = Annotated[
+    str, BeforeValidator(_time), Field(json_schema_extra={"format": "date-time"}, examples=["2026-03-01T09:30:00.125Z"])
+]
+"""A time, RFC 3339 in UTC with milliseconds. Made of milliseconds since 1970, too."""
 
 
 class Answer(BaseModel):
@@ -26,11 +44,17 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def moment(ms: int) -> str:
-    """Return a time (ms since 1970) in the API's form."""
-    seconds, milliseconds = divmod(ms, 1000)
-    found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return f"{found:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+def answer(model: type[AnswerT], found: object, **others: Any) -> AnswerT:
+    """Return an answer with the values that an object has under the same names.
+
+    Args:
+        others: the values of fields that the object has not, or has in another form.
+    """
+    values = {name: getattr(found, name) for name in model.model_fields if name not in others}
+    return model.model_validate(values | others)
 
 
 def moment_or_none(ms: int | None) -> str | None:

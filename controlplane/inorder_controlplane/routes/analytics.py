@@ -23,8 +23,8 @@ from inorder_controlplane.models.analytics import (
     Progress,
     ShownJob,
 )
-from inorder_controlplane.models.common import moment, moment_or_none
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.models.common import answer, moment
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.running import allow_list_of, runner_of
@@ -78,24 +78,24 @@ async def list_runs(
     """List the runs of analyses, the newest first. Results and logs are left out."""
     found = await context.database.call(lambda store: Analyses(store).list())
     now_ms = context.now_ms()
-    items, following, total = page_of(
+    return page_of(
         [each for each in found if outcome in (None, each.outcome) and schedule in (None, each.schedule)],
         query,
+        lambda run: shown_run(run, now_ms),
         ident=lambda run: run.id,
-        sorts={
-            "queued_at": lambda run: run.queued_ms,
-            "started_at": lambda run: run.started_ms,
-            "ended_at": lambda run: run.ended_ms,
-            "duration_s": lambda run: duration(run, now_ms),
-            "kind": lambda run: run.job.kind,
-            "source": lambda run: run.job.source,
-            "outcome": lambda run: run.outcome,
-            "by": lambda run: run.by,
-        },
+        sorts=by(
+            "outcome",
+            "by",
+            queued_at=lambda run: run.queued_ms,
+            started_at=lambda run: run.started_ms,
+            ended_at=lambda run: run.ended_ms,
+            duration_s=lambda run: duration(run, now_ms),
+            kind=lambda run: run.job.kind,
+            source=lambda run: run.job.source,
+        ),
         default="-queued_at",
         text=lambda run: f"{run.id} {run.job.kind} {run.job.source} {run.outcome} {run.by} {run.reason}",
     )
-    return Page(items=[AnalyticsRun(**facts(run, now_ms)) for run in items], next=following, total=total)
 
 
 @router.post("/runs", operation_id="startAnalysis", status_code=201)
@@ -113,7 +113,7 @@ async def start_run(who: Operator, body: Job, context: ContextDep, response: Res
         result["id"] = run.id
     runner_of(context).wake()
     response.headers["Location"] = f"/api/v1/analytics/runs/{run.id}"
-    return AnalyticsRun(**facts(run, context.now_ms()))
+    return shown_run(run, context.now_ms())
 
 
 @router.get("/runs/{run_id}", operation_id="getAnalyticsRun")
@@ -123,7 +123,7 @@ async def get_run(_: Viewer, run_id: Id, context: ContextDep) -> AnalyticsRunDet
     result, log = await context.database.call(
         lambda store: (Analyses(store).result(run_id), Analyses(store).log(run_id))
     )
-    return AnalyticsRunDetail(**facts(run, context.now_ms()), result=exact(result), log=log or "")
+    return answer(AnalyticsRunDetail, run, **facts(run, context.now_ms()), result=exact(result), log=log or "")
 
 
 RESULT_CONTENT: Final[dict[int | str, dict[str, Any]]] = {
@@ -181,7 +181,7 @@ async def cancel_run(who: Operator, run_id: Id, context: ContextDep) -> Analytic
         if run.outcome != "cancelled":
             _require_open(run)
     runner_of(context).wake()
-    return AnalyticsRun(**facts(run, context.now_ms()))
+    return shown_run(run, context.now_ms())
 
 
 @router.delete("/runs/{run_id}", operation_id="removeAnalyticsRun", status_code=204)
@@ -221,31 +221,26 @@ def cron_of(text: str, timezone: str, where: str) -> Cron:
         raise Problem("invalid", str(error), allowed=error.allowed, errors=[wrong]) from None
 
 
-def facts(run: Run, now_ms: int) -> dict[str, Any]:
+def shown_run(run: Run, now_ms: int) -> AnalyticsRun:
     """Return a run in the API's form."""
+    return answer(AnalyticsRun, run, **facts(run, now_ms))
+
+
+def facts(run: Run, now_ms: int) -> dict[str, Any]:
+    """Return what an answer says of a run otherwise than the store."""
     return {
-        "id": run.id,
         "kind": run.job.kind,
         "source": run.job.source,
-        "job": shown(run.job),
-        "schedule": run.schedule,
-        "by": run.by,
-        "queued_at": moment(run.queued_ms),
-        "started_at": moment_or_none(run.started_ms),
-        "ended_at": moment_or_none(run.ended_ms),
+        "job": answer(ShownJob, run.job),
+        "queued_at": run.queued_ms,
+        "started_at": run.started_ms,
+        "ended_at": run.ended_ms,
         "duration_s": duration(run, now_ms),
-        "outcome": run.outcome,
         "reason": run.reason or None,
-        "cancelled_by": run.cancelled_by,
         "owner": run.owner or None,
-        "progress": run.progress and Progress(**run.progress._asdict()),
+        "progress": run.progress and answer(Progress, run.progress),
         "summary": exact(run.summary),
     }
-
-
-def shown(job: analyses.Job) -> ShownJob:
-    """Return a job in the API's form."""
-    return ShownJob(source=job.source, out=job.out, window_s=job.window_s, max_pairs=job.max_pairs, master=job.master)
 
 
 def duration(run: Run, now_ms: int) -> float | None:

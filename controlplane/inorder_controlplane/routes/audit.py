@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from inorder_controlplane.context import ContextDep
 from inorder_controlplane.models.audit import AuditEntry
-from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.paging import MAX_LIMIT, Page, decoded, encoded
 from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
@@ -35,7 +35,7 @@ async def list_audit(
 
     found, total = await context.database.call(read)
     following = encoded(["audit", str(found[limit - 1].id)]) if len(found) > limit else None
-    return Page(items=[_shown(each) for each in found[:limit]], next=following, total=total)
+    return Page(items=[answer(AuditEntry, each, at=each.at_ms) for each in found[:limit]], next=following, total=total)
 
 
 def _before(cursor: str) -> int:
@@ -43,19 +43,3 @@ def _before(cursor: str) -> int:
         case ["audit", str(number)] if number.isdigit() and number.isascii() and 0 < int(number[:20]) < 2**63:
             return int(number[:20])
     raise Problem("invalid", "cursor: it is none of this list", allowed="`next` of a page before")
-
-
-def _shown(entry: Entry) -> AuditEntry:
-    return AuditEntry.model_validate(
-        {
-            "id": str(entry.id),
-            "at": moment(entry.at_ms),
-            "who": entry.who,
-            "role": entry.role,
-            "via": entry.via,
-            "action": entry.action,
-            "target": entry.target,
-            "detail": entry.detail,
-            "outcome": entry.outcome,
-        }
-    )

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from inorder.protocol.wire import TopicInfo
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.events import STATES, Gap, Numbers, NumbersChanged, Release
 from inorder_controlplane.models.topics import Dependency, TopicRef
 from inorder_controlplane.paging import ListQueryDep, Page, page_of
@@ -32,15 +33,15 @@ async def list_gaps(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page
         info = infos.get(each.topic)
         return info.label if info is not None else str(each.topic)
 
-    items, following, total = page_of(
+    return page_of(
         await cluster.stuck(),
         query,
+        lambda each: _shown(each, infos),
         ident=lambda each: f"{each.topic:020d}-{each.first:020d}",
         sorts={"age_s": lambda each: each.age_ms, "topic": label, "client": lambda each: each.client_id},
         default="-age_s",
         text=lambda each: f"{label(each)} {each.client_id} {each.reason}",
     )
-    return Page(items=[_shown(each, infos) for each in items], next=following, total=total)
 
 
 @router.post("/release", operation_id="releaseNumbers")
@@ -80,16 +81,13 @@ def _shown(each: StuckNumber, infos: Mapping[int, TopicInfo]) -> Gap:
     def ref(topic: int) -> TopicRef:
         return ref_of(topic, infos.get(topic))
 
-    return Gap(
+    return answer(
+        Gap,
+        each,
         topic=ref(each.topic),
-        first=str(each.first),
-        last=str(each.last),
         state=STATES[each.state],
-        reason=each.reason,
         client=each.client_id or None,
         away_s=each.away_ms / 1000 if each.away_ms > 0 else None,
         age_s=each.age_ms / 1000,
-        logged=each.logged,
-        waiting=list(each.waiting),
         holds=None if each.holds is None else Dependency(topic=ref(each.holds[0]), number=str(each.holds[1])),
     )

@@ -14,7 +14,7 @@ from inorder.protocol.wire import MAX_NUMBER, TopicInfo, TopicOrder
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.etags import etag, require_match
-from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.order import (
     MAX_MOVES,
     Automatic,
@@ -59,9 +59,7 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
     pinned = set(now.pinned)
 
     def place(each: TopicInfo) -> TopicOnStage:
-        return TopicOnStage(
-            id=str(each.id), space=each.space, name=each.name, pinned=each.id in pinned, rate=rates.get(each.id)
-        )
+        return answer(TopicOnStage, each, pinned=each.id in pinned, rate=rates.get(each.id))
 
     response.headers["ETag"] = order_etag(now, automatic)
     return Order(
@@ -162,7 +160,7 @@ def order_etag(now: TopicOrder, automatic: AutomaticMode) -> str:
 
 
 def _automatic(mode: AutomaticMode) -> Automatic:
-    return Automatic(on=mode.is_on, window_s=mode.window_s, alpha=mode.alpha, beta=mode.beta)
+    return answer(Automatic, mode, on=mode.is_on)
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
@@ -207,15 +205,12 @@ def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
 
 def _past(row: OrderRow, former: OrderRow | None, refs: dict[int, TopicRef]) -> PastOrder:
     moves = None if former is None or row.kind == "start" else moves_between(former.stages, row.stages)
-    return PastOrder.model_validate(
-        {
-            "order_epoch": str(row.order_epoch),
-            "at": moment(row.at_ms),
-            "kind": row.kind,
-            "who": row.who,
-            "moves": None if moves is None else moves_of(moves, refs),
-            "moves_total": None if moves is None else len(moves),
-        }
+    return answer(
+        PastOrder,
+        row,
+        at=row.at_ms,
+        moves=None if moves is None else moves_of(moves, refs),
+        moves_total=None if moves is None else len(moves),
     )
 
 
@@ -228,17 +223,7 @@ def _epoch_of(cursor: str) -> int:
 
 def moves_of(moves: Sequence[Moved], refs: dict[int, TopicRef]) -> list[TopicMove]:
     """Return moves in the API's form."""
-    return [
-        TopicMove(
-            topic=refs[each.topic],
-            from_stage=each.from_stage,
-            to_stage=each.to_stage,
-            from_rank=each.from_rank,
-            to_rank=each.to_rank,
-        )
-        for each in moves[:MAX_MOVES]
-        if each.topic in refs
-    ]
+    return [answer(TopicMove, each, topic=refs[each.topic]) for each in moves[:MAX_MOVES] if each.topic in refs]
 
 
 async def _seen(cluster: Cluster, before: TopicOrder, stages: list[list[int]]) -> str:

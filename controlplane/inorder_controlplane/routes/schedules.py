@@ -12,12 +12,12 @@ from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import Context, ContextDep
 from inorder_controlplane.cron import Cron
 from inorder_controlplane.etags import etag, require_match
-from inorder_controlplane.models.analytics import AnalyticsRun, NewSchedule, Schedule, ScheduledRun
-from inorder_controlplane.models.common import moment, moment_or_none
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.models.analytics import AnalyticsRun, NewSchedule, Schedule, ScheduledRun, ShownJob
+from inorder_controlplane.models.common import answer
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
-from inorder_controlplane.routes.analytics import NEXT_TIMES, cron_of, facts, require_room, shown
+from inorder_controlplane.routes.analytics import NEXT_TIMES, cron_of, require_room, shown_run
 from inorder_controlplane.running import allow_list_of, runner_of
 from inorder_worker.store import analyses
 from inorder_worker.store.analyses import Analyses, Run
@@ -35,21 +35,16 @@ Id = Annotated[str, Path(pattern="^[0-9a-z]{1,64}$", description="the schedule's
 async def list_schedules(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Schedule]:
     """List the schedules."""
     found, last = await context.database.call(lambda store: (Schedules(store).list(), _last_runs(store)))
-    items, following, total = page_of(
+    now_ms = context.now_ms()
+    return page_of(
         found,
         query,
+        lambda each: _shown(each, last.get(each.id), now_ms),
         ident=lambda each: each.id,
-        sorts={
-            "name": lambda each: each.name,
-            "created_at": lambda each: each.created_ms,
-            "fired_at": lambda each: each.fired_ms,
-            "is_on": lambda each: each.is_on,
-        },
+        sorts=by("name", "is_on", created_at=lambda each: each.created_ms, fired_at=lambda each: each.fired_ms),
         default="name",
         text=lambda each: f"{each.id} {each.name} {each.cron} {each.timezone} {each.job.source} {each.by}",
     )
-    now_ms = context.now_ms()
-    return Page(items=[_shown(each, last.get(each.id), now_ms) for each in items], next=following, total=total)
 
 
 @router.post("", operation_id="createSchedule", status_code=201)
@@ -125,7 +120,7 @@ async def run_schedule(who: Operator, schedule: Id, context: ContextDep, respons
         result["id"] = run.id
     runner_of(context).wake()
     response.headers["Location"] = f"/api/v1/analytics/runs/{run.id}"
-    return AnalyticsRun(**facts(run, context.now_ms()))
+    return shown_run(run, context.now_ms())
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
@@ -175,18 +170,14 @@ def _etag(found: Stored) -> str:
 
 
 def _shown(found: Stored, last: Run | None, now_ms: int) -> Schedule:
-    return Schedule(
-        id=found.id,
-        name=found.name,
-        cron=found.cron,
-        timezone=found.timezone,
-        job=shown(found.job),
-        is_on=found.is_on,
-        created_at=moment(found.created_ms),
-        by=found.by,
-        fired_at=moment_or_none(found.fired_ms),
-        next=[moment(each) for each in _next(found, now_ms)],
-        last_run=last and ScheduledRun(id=last.id, outcome=last.outcome),
+    return answer(
+        Schedule,
+        found,
+        job=answer(ShownJob, found.job),
+        created_at=found.created_ms,
+        fired_at=found.fired_ms,
+        next=_next(found, now_ms),
+        last_run=last and answer(ScheduledRun, last),
     )
 
 

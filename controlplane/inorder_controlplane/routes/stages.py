@@ -8,14 +8,14 @@ from fastapi import APIRouter, Path, Query
 
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, Context, ContextDep
-from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.stages import Stage, StageMove, Takeover, Worker
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.showing import stages_of, workers_of
 from inorder_controlplane.watching import Picture, watching_of
-from inorder_worker.store.history import History, TakeOver
+from inorder_worker.store.history import History
 
 router = APIRouter(tags=["workers"])
 
@@ -29,34 +29,29 @@ MAX_TAKEOVERS: Final = 10_000
 @router.get("/stages", operation_id="listStages")
 async def list_stages(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Stage]:
     """List the stages, the top one first, with the workers that have them."""
-    items, following, total = page_of(
+    return page_of(
         stages_of(await _seen(context)),
         query,
+        lambda each: each,
         ident=lambda each: each.stage,
-        sorts={
-            "stage": lambda each: each.stage,
-            "state": lambda each: each.state,
-            "topics": lambda each: each.topics,
-            "rate": lambda each: each.rate,
-        },
+        sorts=by("stage", "state", "topics", "rate"),
         default="stage",
         text=lambda each: f"{each.stage} {each.owner} {each.address} {each.state}",
     )
-    return Page(items=items, next=following, total=total)
 
 
 @router.get("/stages/takeovers", operation_id="listTakeovers")
 async def list_takeovers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Takeover]:
     """List the changes of the stages' workers, the newest first."""
-    items, following, total = page_of(
+    return page_of(
         await context.database.call(lambda store: History(store).take_overs(limit=MAX_TAKEOVERS)),
         query,
+        lambda each: answer(Takeover, each, at=each.at_ms),
         ident=lambda each: f"{each.stage:04d}-{each.epoch:020d}",
-        sorts={"at": lambda each: each.at_ms, "stage": lambda each: each.stage, "epoch": lambda each: each.epoch},
+        sorts=by("stage", "epoch", at=lambda each: each.at_ms),
         default="-at",
         text=lambda each: f"{each.owner} {each.address} {each.kind}",
     )
-    return Page(items=[_takeover(each) for each in items], next=following, total=total)
 
 
 @router.post("/stages/{stage}/move", operation_id="moveStage")
@@ -95,19 +90,15 @@ async def drain_worker(
 @router.get("/workers", operation_id="listWorkers")
 async def list_workers(_: Viewer, context: ContextDep, query: ListQueryDep) -> Page[Worker]:
     """List the living workers, and the workers that went a short time ago."""
-    items, following, total = page_of(
+    return page_of(
         workers_of(await _seen(context)),
         query,
+        lambda each: each,
         ident=lambda each: each.owner,
-        sorts={
-            "owner": lambda each: each.owner,
-            "address": lambda each: each.address,
-            "state": lambda each: each.state,
-        },
+        sorts=by("owner", "address", "state"),
         default="owner",
         text=lambda each: f"{each.owner} {each.address} {each.state}",
     )
-    return Page(items=items, next=following, total=total)
 
 
 async def _find(context: Context, owner: str) -> None:
@@ -122,16 +113,3 @@ async def _seen(context: Context, *, is_new: bool = False) -> Picture:
     if picture.store is None:
         raise Problem("store-unavailable", picture.store_error or "", headers={"Retry-After": "1"})
     return picture
-
-
-def _takeover(each: TakeOver) -> Takeover:
-    return Takeover.model_validate(
-        {
-            "stage": each.stage,
-            "epoch": str(each.epoch),
-            "owner": each.owner,
-            "address": each.address,
-            "at": moment(each.at_ms),
-            "kind": each.kind,
-        }
-    )

@@ -12,8 +12,9 @@ from inorder.protocol.wire import KnownSubscription
 from inorder_controlplane import sharing
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.subscriptions import ClientPair, Overlap, SequencedPair, SpaceFilter, Subscription
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import ref_of
@@ -30,20 +31,15 @@ KEPT_SECONDS: Final = 30.0
 @router.get("", operation_id="listSubscriptions")
 async def list_subscriptions(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Subscription]:
     """List the subscriptions with total order. Others (fifo, none) are between clients and their broker only."""
-    items, following, total = page_of(
+    return page_of(
         await cluster.subscriptions(),
         query,
+        _shown,
         ident=lambda each: each.client_id,
-        sorts={
-            "client": lambda each: each.client_id,
-            "topics": lambda each: each.topics,
-            "away_s": lambda each: _away(each) or 0.0,
-            "durable": lambda each: each.durable,
-        },
+        sorts=by("topics", "durable", client=lambda each: each.client_id, away_s=lambda each: _away(each) or 0.0),
         default="client",
         text=lambda each: " ".join([each.client_id, *(f"{one.space}:{one.filter.text}" for one in each.filters)]),
     )
-    return Page(items=[_shown(each) for each in items], next=following, total=total)
 
 
 @router.get("/overlap", operation_id="getOverlap")
@@ -77,13 +73,13 @@ async def end_subscription(who: Operator, client: str, context: ContextDep, clus
 
 
 def _shown(each: KnownSubscription) -> Subscription:
-    return Subscription(
+    return answer(
+        Subscription,
+        each,
         client=each.client_id,
-        durable=each.durable,
         connected=each.away_ms == 0,
         away_s=_away(each),
         filters=[SpaceFilter(space=one.space, filter=one.filter.text) for one in each.filters],
-        topics=each.topics,
         token=each.owner or None,
     )
 
@@ -112,12 +108,7 @@ def _overlap(found: list[KnownSubscription], states: list[TopicState], limit: in
             for each in shared.pairs
         ],
         sequenced_pairs=[
-            SequencedPair(
-                topics=[refs[each.lower], refs[each.higher]],
-                subscribers=each.subscribers,
-                stages_apart=each.stages_apart,
-            )
-            for each in shared.topic_pairs
+            answer(SequencedPair, each, topics=[refs[each.lower], refs[each.higher]]) for each in shared.topic_pairs
         ],
         sequenced_pairs_total=shared.topic_pairs_total,
     )

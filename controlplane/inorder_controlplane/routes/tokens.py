@@ -8,9 +8,9 @@ from fastapi import APIRouter
 
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ContextDep
-from inorder_controlplane.models.common import moment, moment_or_none
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.tokens import IssuedToken, NewToken, Token
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Admin
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.sessions import has_admin
@@ -25,20 +25,15 @@ router = APIRouter(prefix="/tokens", tags=["tokens"])
 async def list_tokens(context: ContextDep, principal: Admin, query: ListQueryDep) -> Page[Token]:
     """List all tokens, also invalid ones. Nothing tells a secret."""
     found = await context.database.call(lambda store: TokenStore(store).list())
-    items, following, total = page_of(
+    return page_of(
         [each for each in found if not each.is_internal],
         query,
+        lambda each: answer(Token, each, **_times(each)),
         ident=lambda each: each.id,
-        sorts={
-            "name": lambda each: each.name,
-            "role": lambda each: each.role,
-            "created_at": lambda each: each.created_ms,
-            "expires_at": lambda each: each.expires_ms,
-        },
+        sorts=by("name", "role", created_at=lambda each: each.created_ms, expires_at=lambda each: each.expires_ms),
         default="-created_at",
         text=lambda each: f"{each.id} {each.name} {each.role} {each.by}",
     )
-    return Page(items=[Token(**_facts(each)) for each in items], next=following, total=total)
 
 
 @router.post("", operation_id="issueToken", status_code=201)
@@ -61,7 +56,7 @@ async def issue_token(body: NewToken, context: ContextDep, principal: Admin) -> 
     async with audited(context, principal, "token.issue", body.name, **body.model_dump(exclude={"name"})) as result:
         token, secret = await context.database.call(issue)
         result["id"] = token.id
-    return IssuedToken(**_facts(token), secret=secret)
+    return answer(IssuedToken, token, **_times(token), secret=secret)
 
 
 @router.delete("/{token_id}", operation_id="revokeToken")
@@ -72,7 +67,7 @@ async def revoke_token(token_id: str, context: ContextDep, principal: Admin) -> 
         raise Problem("not-found", "there is no token of this id")
     async with audited(context, principal, "token.revoke", token_id, name=found.name):
         revoked = await context.database.call(lambda store: _revoke(store, found, context.now_ms()))
-    return Token(**_facts(revoked))
+    return answer(Token, revoked, **_times(revoked))
 
 
 def _revoke(store: Store, token: stored.Token, now_ms: int) -> stored.Token:
@@ -83,18 +78,5 @@ def _revoke(store: Store, token: stored.Token, now_ms: int) -> stored.Token:
     return revoked
 
 
-def _facts(token: stored.Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "role": token.role,
-        "publish": token.publish and list(token.publish),
-        "subscribe": token.subscribe and list(token.subscribe),
-        "max_unconfirmed": token.max_unconfirmed,
-        "max_topics": token.max_topics,
-        "max_subscriptions": token.max_subscriptions,
-        "created_at": moment(token.created_ms),
-        "expires_at": moment_or_none(token.expires_ms),
-        "revoked_at": moment_or_none(token.revoked_ms),
-        "by": token.by,
-    }
+def _times(token: stored.Token) -> dict[str, Any]:
+    return {"created_at": token.created_ms, "expires_at": token.expires_ms, "revoked_at": token.revoked_ms}

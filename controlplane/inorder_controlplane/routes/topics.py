@@ -16,7 +16,7 @@ from inorder_controlplane import payloads
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, Context, ContextDep
 from inorder_controlplane.etags import etag, require_match
-from inorder_controlplane.models.common import moment
+from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.numbers import GivenNumber
 from inorder_controlplane.models.topics import (
     Dependency,
@@ -29,7 +29,7 @@ from inorder_controlplane.models.topics import (
     TopicDetail,
     TopicPatch,
 )
-from inorder_controlplane.paging import ListQueryDep, Page, page_of
+from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
 from inorder_controlplane.principals import Operator, Principal, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import Survey
@@ -47,27 +47,16 @@ MAX_LOGGED: Final = 200
 async def list_topics(_: Viewer, cluster: ClusterDep, query: ListQueryDep) -> Page[Topic]:
     """List the topics of all stages with their numbers, rates and subscribers."""
     survey = await Survey.take(cluster)
-    items, following, total = page_of(
+    names = ("rank", "id", "name", "space", "stage", "number", "head", "pending", "group_size")
+    return page_of(
         survey.states.values(),
         query,
+        lambda each: answer(Topic, each, **_facts(survey, each)),
         ident=lambda each: each.id,
-        sorts={
-            "rank": lambda each: each.rank,
-            "id": lambda each: each.id,
-            "name": lambda each: each.name,
-            "space": lambda each: each.space,
-            "stage": lambda each: each.stage,
-            "rate": _rate,
-            "number": lambda each: each.number,
-            "head": lambda each: each.head,
-            "pending": lambda each: each.pending,
-            "subscribers": lambda each: survey.subscribers[each.id],
-            "group_size": lambda each: each.group_size,
-        },
+        sorts=by(*names, rate=_rate, subscribers=lambda each: survey.subscribers[each.id]),
         default="rank",
         text=lambda each: each.label,
     )
-    return Page(items=[Topic(**_facts(survey, each)) for each in items], next=following, total=total)
 
 
 @router.post("", operation_id="createTopic", status_code=201)
@@ -150,11 +139,8 @@ async def _detail(cluster: Cluster, topic: int, response: Response) -> TopicDeta
     survey, with_group = await asyncio.gather(Survey.take(cluster), cluster.topics([topic]))
     state = _known(survey, topic)
     response.headers["ETag"] = _etag(survey, state)
-    group = [
-        GroupMember(id=str(each.id), space=each.space, name=each.name, stage=each.stage)
-        for each in _states(survey, with_group[0].group if with_group else ())
-    ]
-    return TopicDetail(**_facts(survey, state), group=group)
+    members = _states(survey, with_group[0].group if with_group else ())
+    return answer(TopicDetail, state, **_facts(survey, state), group=[answer(GroupMember, each) for each in members])
 
 
 def _known(survey: Survey, topic: int) -> TopicState:
@@ -185,25 +171,12 @@ def _etag(survey: Survey, state: TopicState) -> str:
 
 
 def _facts(survey: Survey, state: TopicState) -> dict[str, Any]:
+    """Return what an answer says of a topic beside its state."""
     log = survey.log_of(state)
     return {
-        "id": str(state.id),
-        "space": state.space,
-        "name": state.name,
-        "stage": state.stage,
-        "rank": state.rank,
         "rate": _rate(state),
-        "number": str(state.number),
-        "head": str(state.head),
-        "confirmed": str(state.confirmed),
-        "pending": str(state.pending),
-        "void": str(state.void),
-        "abandoned": str(state.abandoned),
-        "late": str(state.late),
         "subscribers": survey.subscribers[state.id],
-        "group_size": state.group_size,
-        "pinned": state.pinned,
-        "log": log and LogBounds(max_age_s=log.max_age_ms / 1000, max_count=log.max_count, max_bytes=log.max_bytes),
+        "log": log and answer(LogBounds, log, max_age_s=log.max_age_ms / 1000),
     }
 
 
@@ -232,9 +205,10 @@ async def _change_log(
 
 def _logged(survey: Survey, event: StoredEvent) -> LoggedEvent:
     content = None if event.content is None else decode_logged(event.content)
-    return LoggedEvent(
-        number=str(event.number),
-        stored_at=moment(event.stored_ms),
+    return answer(
+        LoggedEvent,
+        event,
+        stored_at=event.stored_ms,
         dependencies=[Dependency(topic=survey.ref(topic), number=str(number)) for topic, number in pairs(event.deps)],
         qos=None if content is None else content.qos,
         **payloads.fields_of(None if content is None else content.payload),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -40,6 +41,8 @@ class Context:
         now_ms: the wall clock, ms since 1970.
         parts: what the modules of routes keep for all requests, by their names.
         turns: of requests that ask the workers.
+        edits: held from the look at what a change compares with If-Match until the change is made, so that of two
+            changes of one version the second is refused.
     """
 
     settings: ControlPlaneSettings
@@ -51,6 +54,7 @@ class Context:
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     parts: dict[str, Any] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
+    edits: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def get_context(connection: HTTPConnection) -> Context:

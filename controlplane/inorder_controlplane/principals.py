@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import time
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
@@ -18,10 +19,23 @@ from inorder_controlplane.roles import ROLES, Principal, Role
 from inorder_controlplane.sessions import BrowserSessions
 from inorder_worker.store.tokens import TokenStore
 
-__all__ = ["ROLES", "Principal", "Role", "authenticate", "check_origin", "is_current", "require", "require_socket"]
+__all__ = [
+    "ROLES",
+    "Principal",
+    "Role",
+    "authenticate",
+    "check_origin",
+    "is_current",
+    "require",
+    "require_current",
+    "require_socket",
+]
 
 COOKIE: Final = "inorder_session"
 CSRF_HEADER: Final = "X-CSRF-Token"
+NOT_VALID: Final = "the token or login is not valid (any more)"
+REMEMBERED: Final = 1.0
+"""Seconds for which an answer of the store counts, as at the workers."""
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 _bearer: Final = HTTPBearer(auto_error=False, description="a token of `inorder tokens`")
@@ -69,7 +83,8 @@ async def authenticate(connection: HTTPConnection, context: Context) -> Principa
     known: Principal | None = connection.scope.get(PRINCIPAL)
     if known is None:
         found = await _authenticate(connection, context)
-        known = connection.scope[PRINCIPAL] = replace(found, address=client_address(connection))
+        found = replace(found, address=client_address(connection), found_at=time.monotonic())
+        known = connection.scope[PRINCIPAL] = found
     return known
 
 
@@ -83,8 +98,15 @@ async def _authenticate(connection: HTTPConnection, context: Context) -> Princip
     else:
         raise _unauthorized("this needs a token: Authorization: Bearer ..., or a login")
     if found is None:
-        raise _unauthorized("the token or login is not valid (any more)")
+        raise _unauthorized(NOT_VALID)
     return found
+
+
+async def require_current(principal: Principal, context: Context) -> None:
+    """Look at a token or login again, unless it was looked at just now: since then a request may have waited for its
+    body, for its turn or for another change. Raises Problem."""
+    if time.monotonic() > principal.found_at + REMEMBERED and not await is_current(principal, context):
+        raise _unauthorized(NOT_VALID)
 
 
 async def is_current(principal: Principal, context: Context) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Literal
 
 Role = Literal["viewer", "operator", "admin"]
@@ -22,6 +23,7 @@ class Principal:
         csrf: of a browser session, what its changes must show; else ``None``.
         session_hash: of a browser session.
         address: from where.
+        found_at: when the store was asked for the token last, s, monotonic.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Principal:
     csrf: str | None = None
     session_hash: str | None = None
     address: str = ""
+    found_at: float = -inf
 
     def may(self, role: str) -> bool:
         """Tell whether a role's rights are among the principal's."""

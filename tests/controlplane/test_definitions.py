@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.controlplane.conftest import Serve, assert_problem
 
-from inorder.errors import OutcomeUnknown
+from inorder.errors import OutcomeUnknown, WorkerUnreachable
 from inorder.protocol.filters import filter_of
 from inorder.protocol.names import exact
 from inorder.protocol.wire import LogRule, TopicInfo, TopicOrder
@@ -17,7 +17,7 @@ from inorder_worker.store.schedules import Schedules
 
 
 class Workers:
-    """What definitions ask of a cluster, in memory. ``dies_at``: the change of this number fails."""
+    """What definitions ask of a cluster, in memory. ``dies_at``: the change of this number fails, with ``error``."""
 
     def __init__(self, *stages: str, pinned: str = "", rules: tuple[LogRule, ...] = ()) -> None:
         self.stages = [[ord(name) for name in names] for names in stages]
@@ -26,6 +26,7 @@ class Workers:
         self.popularity = Automatic(0.0, 0.1, 0.2)
         self.changes = 0
         self.dies_at = 0
+        self.error: Exception = OutcomeUnknown("something was changed", "the worker is gone")
 
     def name(self, topic: int) -> str:
         return chr(topic)
@@ -42,12 +43,12 @@ class Workers:
         return list(self.rules)
 
     async def create(self, space: str, name: str) -> TopicInfo:
-        self._change("create")
+        self._change()
         self.stages[-1].append(ord(name))
         return TopicInfo(ord(name), space, name, len(self.stages) - 1)
 
     async def change(self, order_epoch: int, stages: list[list[int]]) -> int:
-        self._change("order")
+        self._change()
         assert order_epoch == self.epoch + 1
         where = {topic: stage for stage, each in enumerate(self.stages) for topic in each}
         assert all(where[topic] == stage for stage, each in enumerate(stages) for topic in each if topic in self.pinned)
@@ -55,12 +56,12 @@ class Workers:
         return order_epoch
 
     async def pin(self, topics: list[int], *, is_pinned: bool) -> int:
-        self._change("pin")
+        self._change()
         self.pinned = self.pinned | set(topics) if is_pinned else self.pinned - set(topics)
         return self.epoch
 
     async def change_log(self, rule: LogRule, *, is_on: bool) -> None:
-        self._change("log")
+        self._change()
         kept = [each for each in self.rules if (each.space, each.filter) != (rule.space, rule.filter)]
         self.rules = [*kept, rule]
 
@@ -68,13 +69,13 @@ class Workers:
         return self.popularity
 
     async def set_automatic(self, automatic: Automatic) -> None:
-        self._change("automatic")
+        self._change()
         self.popularity = automatic
 
-    def _change(self, what: str) -> None:
+    def _change(self) -> None:
         self.changes += 1
         if self.changes == self.dies_at:
-            raise OutcomeUnknown(f"{what} was changed", "the worker is gone")
+            raise self.error
 
 
 def named(*names: str) -> list[list[dict[str, str]]]:
@@ -186,10 +187,15 @@ async def test_what_cannot_be_is_refused_before_anything_is_changed(
     assert workers.changes == 0
 
 
-async def test_a_worker_that_dies_meanwhile(serve: Serve) -> None:
-    """The answer and the audit log say that it is not known; doing it again goes on."""
+GONE = OutcomeUnknown("something was changed", "the worker is gone"), WorkerUnreachable(["w:1"], "the worker is gone")
+
+
+@pytest.mark.parametrize("error", GONE, ids=lambda error: type(error).__name__)
+async def test_a_worker_that_dies_meanwhile(serve: Serve, error: Exception) -> None:
+    """The answer and the audit log say that it is not known; doing it again goes on. That nothing was changed is never
+    said of an import of which a part was made."""
     workers = Workers("", "q")
-    workers.dies_at = 3
+    workers.dies_at, workers.error = 3, error
     site = serve(workers)
     admin = site.client("admin")
     answer = await admin.post("/api/v1/definitions", json=body("ab", "", pinned="a"))
@@ -199,3 +205,11 @@ async def test_a_worker_that_dies_meanwhile(serve: Serve) -> None:
     assert entry["detail"]["made"] == "topics"
     assert (await admin.post("/api/v1/definitions", json=body("ab", "", pinned="a"))).status_code == 200
     assert (workers.stages, workers.pinned) == ([[ord("a"), ord("b")], [ord("q")]], {ord("a")})
+
+
+async def test_a_worker_that_is_gone_before_the_first_change(serve: Serve) -> None:
+    workers = Workers("", "q")
+    workers.dies_at, workers.error = 1, WorkerUnreachable(["w:1"], "the worker is gone")
+    admin = serve(workers).client("admin")
+    assert_problem(await admin.post("/api/v1/definitions", json=body("ab", "", pinned="a")), "workers-unavailable")
+    assert (await admin.get("/api/v1/audit")).json()["items"][0]["outcome"] == "refused"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -15,7 +15,7 @@ from tests.controlplane.conftest import ROLES, Serve, Site, assert_problem
 from tests.costs import ended
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from inorder_controlplane import sessions
+from inorder_controlplane import principals, sessions
 from inorder_controlplane.documents import PREFIX
 from inorder_controlplane.routes import registry, session
 from inorder_worker.store.audit import AuditLog
@@ -91,6 +91,26 @@ async def test_headers_that_are_no_token(site: Site, header: str) -> None:
     client = site.client()
     answer = await client.get("/api/v1/session", headers=[(b"Authorization", header.encode("latin-1"))])
     assert_problem(answer, "unauthorized")
+
+
+async def test_a_token_that_is_revoked_while_its_body_comes_changes_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one whose request waits for its turn, or for another change: it is looked at again before it is made."""
+    monkeypatch.setattr(principals, "REMEMBERED", 0.0)
+    tokens = TokenStore(site.store)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b'{"name": "kept", '
+        tokens.revoke(site.tokens["admin"].id)
+        yield b'"role": "admin"}'
+
+    answer = await site.client("admin").post(
+        "/api/v1/tokens", content=slowly(), headers={"Content-Type": "application/json"}
+    )
+    assert_problem(answer, "unauthorized")
+    assert [each.name for each in tokens.list() if each.name == "kept"] == []
+    assert AuditLog(site.store).count() == 0
 
 
 async def test_expired_and_revoked_tokens(site: Site) -> None:

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 from tests.client.helpers import until
 from tests.controlplane.conftest import assert_problem
-from tests.controlplane.live import Live, live_site
+from tests.controlplane.live import Live, cluster_of, live_site
 
+from inorder.errors import WorkerUnreachable
+from inorder.protocol.filters import mqtt_filter
+from inorder.protocol.wire import LogRule
 from inorder_controlplane.payloads import MAX_TEXT_BYTES, fields_of, text_of
+from inorder_worker.admin import Cluster
 from inorder_worker.store.audit import MAX_TARGET
 
 ODD = ["a/b/c", "%2F%00", "🦊/é", "<img src=x onerror=alert(1)>", "..", " ", "a?b#c", '"', "x" * 65_535]
@@ -129,6 +133,40 @@ async def test_a_lost_update_of_a_topic_is_refused(live: Live) -> None:
     assert_problem(answer, "stale")
     assert_problem(await client.patch("/api/v1/topics/1", json={"log": {}}), "precondition-required")
     assert (await live.get("/topics/1"))["log"] is None
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "one", "other"),
+    [("/topics/1", "/topics/1", {"log": {"max_count": 1}}, {"log": {"max_count": 2}}),
+     ("/order", "/order/automatic", {"on": True, "window_s": 60}, {"on": True, "window_s": 70})],
+)  # fmt: skip
+async def test_of_two_changes_of_one_version_at_a_time_one_is_refused(
+    live: Live, at: str, to: str, one: Any, other: Any
+) -> None:
+    client = live.client("operator")
+    headers = {"If-Match": (await client.get(f"/api/v1{at}")).headers["etag"]}
+    method = "PATCH" if at == to else "PUT"
+    asked = (client.request(method, f"/api/v1{to}", json=body, headers=headers) for body in (one, other))
+    done, refused = sorted(await asyncio.gather(*asked), key=lambda each: each.status_code)
+    assert done.status_code == 200
+    assert_problem(refused, "stale")
+
+
+async def test_a_change_of_two_parts_is_refused_as_a_whole(live: Live) -> None:
+    async with cluster_of(live) as cluster:
+        await cluster.change_log(LogRule("memory", mqtt_filter("#")), is_on=True)
+    assert_problem(await live.edit("PATCH", "/topics/1", {"pinned": True, "log": None}), "conflict")
+    assert not (await live.get("/topics/1"))["pinned"]
+
+
+async def test_a_change_whose_second_part_fails_says_what_was_made(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(*_: Any, **__: Any) -> None:
+        raise WorkerUnreachable(["w:1"], "the worker is gone")
+
+    monkeypatch.setattr(Cluster, "pin", lost)
+    problem = assert_problem(await live.edit("PATCH", "/topics/1", {"pinned": True, "log": {}}), "unknown-outcome")
+    assert "the log was turned on" in problem["detail"]
+    assert_problem(await live.edit("PATCH", "/topics/1", {"pinned": True}), "workers-unavailable")
 
 
 async def test_what_is_published_does_not_make_a_version_stale(live: Live) -> None:

@@ -47,7 +47,8 @@ async def import_definitions(
         if found.schedules:
             counts["schedules"] = len(found.schedules)
         async with audited(context, principal, "definitions.import", **counts) as result:
-            await _apply(cluster, found, result)
+            async with context.edits:
+                await _apply(cluster, found, result)
             for each in found.schedules:
                 await context.database.call(partial(_put, wanted=each, by=principal.name))
             result["made"] = "all"
@@ -66,27 +67,33 @@ async def import_definitions(
 
 
 async def _apply(cluster: Cluster, found: Plan, result: dict[str, Any]) -> None:
-    """Make the changes one by one; ``result`` names the last one made."""
+    """Make the changes one by one; ``made`` of ``result`` names those that are made."""
+
+    def note(what: str) -> None:
+        result["made"] = ", ".join(filter(None, (result.get("made"), what)))
+
     for space, name in found.creates:
         await cluster.create(space, name)
-    result["made"] = "topics"
+        result["made"] = "topics"
     order = await cluster.order()
     ids = {(info.space, info.name): info.id for info in order.topics}
     if found.lets_go:
         await cluster.pin([ids[name] for name in found.lets_go], is_pinned=False)
-        result["made"] = "topics, pins let go"
+        note("pins let go")
     stages = [[ids[name] for name in names] for names in found.stages]
     if stages != [[info.id for info in topics] for topics in order.by_stage()]:
         result["order_epoch"] = str(await cluster.change(order.order_epoch + 1, stages))
-        result["made"] = "topics, order"
+        note("order")
     if found.pins:
         await cluster.pin([ids[name] for name in found.pins], is_pinned=True)
-        result["made"] = "topics, order, pins"
-    for rule in found.rules:
+        note("pins")
+    for at, rule in enumerate(found.rules):
         await cluster.change_log(rule, is_on=True)
+        if not at:
+            note("logs")
     if found.automatic is not None:
         await cluster.set_automatic(found.automatic)
-    result["made"] = "all but schedules"
+        note("automatic")
 
 
 def _schedules(store: Store) -> list[Schedule]:

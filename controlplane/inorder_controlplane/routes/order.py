@@ -96,25 +96,28 @@ async def put_order(
 
     Answers when the bottom stage is in the new order. Publishers pause for a moment if topics change their stage.
     """
-    now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
-    require_match(request, order_etag(now, automatic))
-    order, _ = await _present(cluster, now)
-    stages = _planned(order, change).stages
-    if stages == order.stages:
-        return OrderChanged(order_epoch=str(now.order_epoch))
-    if fixed := set(order.fixed(stages)):
-        names = [each.label for each in now.topics if each.id in fixed]
-        raise Problem("conflict", f"pinned to their stage: {', '.join(names[:10])}", allowed="unpin them first")
-    async with audited(context, who, "order.change", order_epoch=str(now.order_epoch), **change.model_dump()) as result:
-        try:
-            with watching_of(context).order_change():
-                epoch = await cluster.change(now.order_epoch + 1, stages, who.name)
-        except StaleOrder as error:
-            raise Problem("stale", str(error)) from None
-        except OutcomeUnknown as error:
-            raise Problem("unknown-outcome", f"{error}; {await _seen(cluster, now, stages)}") from None
-        result["order_epoch"] = str(epoch)
-    return OrderChanged(order_epoch=str(epoch))
+    async with context.edits:
+        now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
+        require_match(request, order_etag(now, automatic))
+        order, _ = await _present(cluster, now)
+        stages = _planned(order, change).stages
+        if stages == order.stages:
+            return OrderChanged(order_epoch=str(now.order_epoch))
+        if fixed := set(order.fixed(stages)):
+            names = [each.label for each in now.topics if each.id in fixed]
+            raise Problem("conflict", f"pinned to their stage: {', '.join(names[:10])}", allowed="unpin them first")
+        async with audited(
+            context, who, "order.change", order_epoch=str(now.order_epoch), **change.model_dump()
+        ) as result:
+            try:
+                with watching_of(context).order_change():
+                    epoch = await cluster.change(now.order_epoch + 1, stages, who.name)
+            except StaleOrder as error:
+                raise Problem("stale", str(error)) from None
+            except OutcomeUnknown as error:
+                raise Problem("unknown-outcome", f"{error}; {await _seen(cluster, now, stages)}") from None
+            result["order_epoch"] = str(epoch)
+        return OrderChanged(order_epoch=str(epoch))
 
 
 @router.get("/history", operation_id="listOrderHistory")
@@ -144,12 +147,13 @@ async def put_automatic(
     settings say. Needs If-Match with the ETag of the order."""
     if body.on and not body.window_s:
         raise Problem("invalid", "window_s: 0 is not allowed", allowed="seconds over 0, while it is on")
-    now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
-    require_match(request, order_etag(now, automatic))
     wanted = AutomaticMode(body.window_s if body.on else 0.0, body.alpha, body.beta)
-    async with audited(context, who, "order.automatic", **body.model_dump()):
-        await cluster.set_automatic(wanted)
-    set_to = await cluster.automatic()
+    async with context.edits:
+        now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
+        require_match(request, order_etag(now, automatic))
+        async with audited(context, who, "order.automatic", **body.model_dump()):
+            await cluster.set_automatic(wanted)
+        now, set_to = await asyncio.gather(cluster.order(), cluster.automatic())
     response.headers["ETag"] = order_etag(now, set_to)
     return _automatic(set_to)
 

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from inorder.errors import InorderError
 from inorder.protocol.names import exact
 from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import MAX_NUMBER, LogRule, decode_logged
 from inorder.protocol.wire import LoggedEvent as StoredEvent
 from inorder_controlplane import payloads
-from inorder_controlplane.auditing import audited
-from inorder_controlplane.context import ClusterDep, Context, ContextDep
+from inorder_controlplane.auditing import audited, half_made
+from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.etags import etag, require_match
 from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.numbers import GivenNumber
@@ -30,7 +31,7 @@ from inorder_controlplane.models.topics import (
     TopicPatch,
 )
 from inorder_controlplane.paging import ListQueryDep, Page, by, page_of
-from inorder_controlplane.principals import Operator, Principal, Viewer
+from inorder_controlplane.principals import Operator, Viewer
 from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import Survey
 from inorder_worker.admin import Cluster, TopicState
@@ -94,15 +95,26 @@ async def patch_topic(
 ) -> TopicDetail:
     """Pin or release a topic; give it an event log, change the log's bounds, or delete the log. Needs If-Match with the
     ETag of the topic that you read."""
-    survey = await Survey.take(cluster)
-    state = _known(survey, int(topic))
-    require_match(request, _etag(survey, state))
-    given = body.model_fields_set
-    if "pinned" in given and body.pinned != (state.pinned):
-        async with audited(context, who, "topic.pin" if body.pinned else "topic.unpin", topic, name=_label(state)):
-            await cluster.pin([state.id], is_pinned=body.pinned)
-    if "log" in given:
-        await _change_log(context, cluster, who, survey, state, body)
+    async with context.edits:
+        survey = await Survey.take(cluster)
+        state = _known(survey, int(topic))
+        require_match(request, _etag(survey, state))
+        wanted = _wanted_log(survey, state, body)
+        made = ""
+        if wanted is not None:
+            rule, is_on = wanted
+            detail = _bounds(rule) if is_on else {}
+            async with audited(context, who, "log.on" if is_on else "log.off", topic, name=_label(state), **detail):
+                await cluster.change_log(rule, is_on=is_on)
+            made = f"the log was turned {'on' if is_on else 'off'}"
+        if "pinned" in body.model_fields_set and body.pinned != state.pinned:
+            try:
+                async with audited(
+                    context, who, "topic.pin" if body.pinned else "topic.unpin", topic, name=_label(state)
+                ):
+                    await cluster.pin([state.id], is_pinned=body.pinned)
+            except (Problem, InorderError) as error:
+                raise half_made(made, error) if made else error from None
     return await _detail(cluster, state.id, response)
 
 
@@ -176,31 +188,32 @@ def _facts(survey: Survey, state: TopicState) -> dict[str, Any]:
     return {
         "rate": _rate(state),
         "subscribers": survey.subscribers[state.id],
-        "log": log and answer(LogBounds, log, max_age_s=log.max_age_ms / 1000),
+        "log": log and LogBounds(**_bounds(log)),
     }
 
 
-async def _change_log(
-    context: Context, cluster: Cluster, who: Principal, survey: Survey, state: TopicState, body: TopicPatch
-) -> None:
-    name = exact(state.name)
+def _wanted_log(survey: Survey, state: TopicState, body: TopicPatch) -> tuple[LogRule, bool] | None:
+    """Return the rule that a change wants, and whether to add it or to take it away; ``None``: all stays. Raises
+    Problem."""
+    name, bounds = exact(state.name), body.log
+    if "log" not in body.model_fields_set:
+        return None
+    if bounds is not None:
+        milliseconds = round(bounds.max_age_s * 1000)
+        return LogRule(state.space, name, milliseconds, bounds.max_count, bounds.max_bytes), True
     wider = [
         f"{each.space}:{each.filter.text}"
         for each in survey.rules
         if each.covers(state.space, state.name) and each.filter != name
     ]
-    bounds = body.log
-    if bounds is None:
-        if wider:
-            detail = f"the topic has its log by rules for more topics than this one: {', '.join(wider[:5])}"
-            raise Problem("conflict", detail, allowed="take these rules back: inorder log off")
-        if survey.log_of(state) is not None:
-            async with audited(context, who, "log.off", str(state.id), name=_label(state)):
-                await cluster.change_log(LogRule(state.space, name), is_on=False)
-        return
-    rule = LogRule(state.space, name, round(bounds.max_age_s * 1000), bounds.max_count, bounds.max_bytes)
-    async with audited(context, who, "log.on", str(state.id), name=_label(state), **bounds.model_dump()):
-        await cluster.change_log(rule, is_on=True)
+    if wider:
+        detail = f"the topic has its log by rules for more topics than this one: {', '.join(wider[:5])}"
+        raise Problem("conflict", detail, allowed="take these rules back: inorder log off")
+    return None if survey.log_of(state) is None else (LogRule(state.space, name), False)
+
+
+def _bounds(rule: LogRule) -> dict[str, Any]:
+    return {"max_age_s": rule.max_age_ms / 1000, "max_count": rule.max_count, "max_bytes": rule.max_bytes}
 
 
 def _logged(survey: Survey, event: StoredEvent) -> LoggedEvent:

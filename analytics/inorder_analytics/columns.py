@@ -7,13 +7,30 @@ what cannot makes the file a damaged one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from inorder.traces.arrow import TYPES
 from inorder.traces.schema import COLUMNS, NAMES
+
+MOST_US: Final = 2**53
+"""Microseconds that a time, since 1970, or a clock's offset may have: what clients may report to workers, too."""
+MOST_SIZE: Final = 2**40
+"""Bytes, and rows, that one row may tell of: sums over all rows stay numbers of 64 bits."""
+MOST_STAGE: Final = 63
+"""The last stage that a store may have."""
+_SIGNED: Final = (-MOST_US, MOST_US)
+LIMITS: Final[Mapping[str, tuple[int, int]]] = {
+    **{each.name: (0, MOST_US) for each in COLUMNS if each.type == "instant"},
+    "waited_us": (0, MOST_US), "error_us": (0, MOST_US), "offset_us": _SIGNED,
+    **dict.fromkeys(("payload_size", "entries", "stamp_bytes", "count"), (0, MOST_SIZE)),
+    **dict.fromkeys(("stage", "entry_stage", "top_stage"), (0, MOST_STAGE)),
+}  # fmt: skip
+"""The lowest and the highest value of a column, where figures are made of its values: beyond, a program that puts rows
+together would fail, or take all the memory there is, over one row."""
 
 
 class Unreadable(ValueError):
@@ -67,7 +84,7 @@ def conform(table: pa.Table, names: Iterable[str] = NAMES) -> pa.Table:
     arrays = []
     for field in schema:
         if field.name in found:
-            arrays.append(_converted(table.column(found[field.name]), field))
+            arrays.append(_within_limits(field.name, _converted(table.column(found[field.name]), field)))
         else:
             arrays.append(pa.nulls(table.num_rows, field.type))
     return pa.table(arrays, schema=schema)
@@ -95,6 +112,18 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     except pa.ArrowInvalid as error:
         raise Unreadable(f"column {field.name!r} is {column.type}, and does not fit {field.type}: {error}") from None
     return converted
+
+
+def _within_limits(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as it is. Raises Unreadable for one with a value that no client has recorded."""
+    if name in LIMITS:
+        low, high = LIMITS[name]
+        numbers = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+        found = pc.min_max(numbers).as_py()
+        for value in (found["min"], found["max"]):
+            if value is not None and not low <= value <= high:
+                raise Unreadable(f"column {name!r} has the value {value}; {low} to {high} are allowed")
+    return column
 
 
 def _may_become(is_: pa.DataType, wanted: pa.DataType) -> bool:

@@ -22,6 +22,7 @@ from inorder.traces.folder import LocalFolder, RemoteFolder, reason_of
 from inorder.traces.schema import NAMES, SCHEMA_VERSION
 from inorder_analytics.columns import Unreadable, arrow_schema, check, conform, found_in, is_exact, is_text
 from inorder_analytics.copies import KEY, Copies
+from inorder_analytics.pages import unpacked_sizes
 from inorder_analytics.results import Damaged
 
 Row: Any = msgspec.defstruct("Row", [(name, Any, None) for name in NAMES], gc=False, module=__name__)
@@ -31,9 +32,12 @@ VALUES_A_BYTE = 64
 """A trace has fewer values for each byte of its file. One with more was made to fill the memory of its reader."""
 TEXT_A_BYTE = 1_000
 """So many bytes of text may come out of each byte of a file."""
+UNPACKED_A_BYTE = 1_000
+"""And so many when it is unpacked."""
 SMALL = 1_000_000
 """So many values, and so many bytes of text, may be in any file."""
 
+EMPTY = "it is empty (zero bytes)"
 EXISTING = "a file or folder that exists, or a URL of one, such as s3://bucket/traces"
 
 
@@ -214,29 +218,35 @@ class Traces:
 
     def read(self, file: TraceFile, names: Iterable[str] = NAMES) -> pa.Table:
         """Return the rows of one file, in our types. Raises whatever says that it is damaged."""
-        names = tuple(names)
-        with self._open(file) as footer:
-            _check_values(footer.metadata, file.bytes)
+        names, content = tuple(names), self._content(file)
+        with pq.ParquetFile(pa.BufferReader(content)) as footer:
+            _check_values(footer.metadata, len(content))
+            _check_pages(content, footer.metadata)
             texts = [each.name for each in footer.schema_arrow if is_text(each.type)]
-        with self._open(file, texts) as opened:
+        # each text is read once, not once for each row
+        with pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts) as opened:
             check(opened.schema_arrow)
             found = found_in(opened.schema_arrow)
             wanted = [found[name] for name in names if name in found]
             rows = opened.metadata.num_rows
             table = opened.read(columns=wanted) if wanted else pa.table({"": pa.nulls(rows)})
-            _check_text(table, file.bytes)
+            _check_text(table, len(content))
             table = conform(table, names)
             table.validate(full=True)  # that text is UTF-8, for one
             return table
 
-    def _open(self, file: TraceFile, once: Iterable[str] = ()) -> pq.ParquetFile:
-        """Open a file; each text of the columns ``once`` is read once, not once for each row."""
+    def _content(self, file: TraceFile) -> bytes:
+        """Return all bytes of a file, for the checks and the reading alike: a file may change between two looks."""
         if file.bytes == 0:
-            raise Unreadable("it is empty (zero bytes)")
-        if self.is_local:
-            return pq.ParquetFile(file.file, read_dictionary=list(once))
+            raise Unreadable(EMPTY)
         with self.filesystem.open(file.file, "rb") as opened:
-            return pq.ParquetFile(pa.BufferReader(opened.read()), read_dictionary=list(once))
+            return bytes(opened.read())
+
+    def _open(self, file: TraceFile) -> pq.ParquetFile:
+        """Open a file for its footer."""
+        if self.is_local and file.bytes:
+            return pq.ParquetFile(file.file)
+        return pq.ParquetFile(pa.BufferReader(self._content(file)))
 
 
 def _check_values(footer: Any, size: int) -> None:
@@ -245,6 +255,15 @@ def _check_values(footer: Any, size: int) -> None:
     values = sum(group.column(at).num_values for group in groups for at in range(group.num_columns))
     if values > SMALL + VALUES_A_BYTE * size:
         raise Unreadable(f"it has {values} values in {size} bytes; {VALUES_A_BYTE} a byte are allowed")
+
+
+def _check_pages(content: bytes, footer: Any) -> None:
+    """Raise Unreadable for a file whose pages are far larger than a trace of so many bytes has them."""
+    size, most = 0, SMALL + UNPACKED_A_BYTE * len(content)
+    for each in unpacked_sizes(memoryview(content), footer):
+        size += each
+        if size > most:
+            raise Unreadable(f"its {len(content)} bytes become more than {most}; {UNPACKED_A_BYTE} a byte are allowed")
 
 
 def _check_text(table: pa.Table, size: int) -> None:

@@ -15,6 +15,7 @@ from inorder.errors import InvalidOption
 from inorder.traces.schema import NAMES
 from inorder_analytics.columns import arrow_schema
 from inorder_analytics.looking import Filter, Following
+from inorder_analytics.pages import NotAHeader, unpacked_sizes
 from inorder_analytics.reading import Traces, rows, survey
 
 TOPICS = [
@@ -274,3 +275,75 @@ def test_topics_come_back_exact_and_apart(tmp_path: Path) -> None:
         write(tmp_path / f"topic={at}" / f"{at:02}.parquet", {"topic": topic, "run": topic, "client": topic})
     found = [(row.topic, row.run, row.client) for row in rows(Traces(tmp_path).table())]
     assert sorted(found) == sorted((topic, topic, topic) for topic in TOPICS)
+
+
+# -- files that were made to harm --------------------------------------------------------------------------------------
+
+
+def test_a_small_file_of_large_pages_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long text in each column: a hundred KB that take gigabytes of whoever reads them."""
+    table = pa.Table.from_pylist([{"client": "a" * 40_000_000}], arrow_schema())
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", compression_level=19, use_dictionary=False)
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was unpacked"))
+    traces = Traces(tmp_path)
+    assert numbers(traces) == []
+    assert "1000 a byte are allowed" in traces.damaged[0].reason
+
+
+def test_pages_say_what_they_become(tmp_path: Path) -> None:
+    """Of both kinds of pages, with and without statistics and dictionaries; and of no file more than it has."""
+    rows_of = [{"client": f"c{each % 7}", "number": each, "dependencies": [each] * 3} for each in range(5_000)]
+    table = pa.Table.from_pylist(rows_of, arrow_schema())
+    for version in ("1.0", "2.0"):
+        for has_dictionary in (True, False):
+            path = tmp_path / "a.parquet"
+            pq.write_table(table, path, use_dictionary=has_dictionary, data_page_version=version, data_page_size=1_000)
+            content, footer = memoryview(path.read_bytes()), pq.read_metadata(path)
+            columns = [footer.row_group(0).column(at) for at in range(footer.num_columns)]
+            told = sum(each.total_uncompressed_size for each in columns)
+            found = list(unpacked_sizes(content, footer))
+            assert len(found) > len(columns)
+            assert told * 0.8 < sum(found) <= told, "its headers count in what the footer tells"
+            for cut in (content[:10], content[: len(content) // 2]):
+                with pytest.raises(NotAHeader):
+                    list(unpacked_sizes(cut, footer))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"\x15", b"\x15\x00\x00", b"\xff" * 40, b"\x1c" * 40, b"\x19\xf3" + b"\xff" * 9 + b"\x01" + b"\0" * 9,
+     b"\x19\x9c" + b"\x19\x9c" * 20, b"\x18\xff\xff\xff\xff\x0f", b"\x15\x01\x15\x01\x15\x01\x00"],
+)  # fmt: skip
+def test_what_is_no_header_of_a_page_ends_at_once(header: bytes) -> None:
+    class Column:
+        data_page_offset, has_dictionary_page = 0, False
+        total_compressed_size = len(header)
+
+    class Footer:
+        num_row_groups = num_columns = 1
+
+        def row_group(self, at: int) -> Any:
+            return self
+
+        def column(self, at: int) -> Any:
+            return Column
+
+    with pytest.raises(NotAHeader):
+        list(unpacked_sizes(memoryview(header), Footer()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("stage", 2**62), ("stage", -1), ("top_stage", -(2**62)), ("recorded_at", 2**62), ("published_at", -1),
+     ("payload_size", 2**62), ("count", 2**62), ("offset_us", -(2**62))],
+)  # fmt: skip
+def test_a_file_with_a_value_that_no_client_records_is_damaged(tmp_path: Path, name: str, value: int) -> None:
+    """Else one row would end every audit, or fill the memory of whoever lists all stages up to its own."""
+    table = pa.Table.from_pylist([{"client": "c", "number": 1}], arrow_schema())
+    at = table.column_names.index(name)
+    column = pa.array([value], pa.int64()).cast(table.schema.field(name).type)
+    pq.write_table(table.set_column(at, table.schema.field(name), column), tmp_path / "a.parquet")
+    write(tmp_path / "b.parquet", {"number": 2, name: 0})
+    traces = Traces(tmp_path)
+    assert numbers(traces) == [2]
+    assert f"column {name!r} has the value {value}" in traces.damaged[0].reason

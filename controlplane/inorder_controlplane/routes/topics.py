@@ -193,7 +193,7 @@ def _facts(survey: Survey, state: TopicState) -> dict[str, Any]:
 
 
 def _wanted_log(survey: Survey, state: TopicState, body: TopicPatch) -> tuple[LogRule, bool] | None:
-    """Return the rule that a change wants, and whether to add it or to take it away; ``None``: all stays. Raises
+    """Return the wanted rule of a change, and whether to add it or to take it away; ``None``: all stays. Raises
     Problem."""
     name, bounds = exact(state.name), body.log
     if "log" not in body.model_fields_set:

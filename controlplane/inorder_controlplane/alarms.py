@@ -6,10 +6,12 @@ is, also in other replicas, and ``since`` is when this replica saw it first, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from inorder_worker.admin import StuckNumber
+from inorder_worker.store.overview import StageView, WorkerView
 from inorder_worker.store.sqlite_file import LONG_LOG, Room
 
 Severity = Literal["warning", "critical"]
@@ -40,44 +42,6 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class StageSeen:
-    """An observed stage; ``owner`` is empty if it has none, ``state`` is the owner's, or ``free``."""
-
-    stage: int
-    owner: str
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSeen:
-    """An observed worker; ``lag``: rows of each followed stage that it has not read yet."""
-
-    owner: str
-    address: str
-    state: str
-    lag: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StuckSeen:
-    """Numbers of a topic (``space:name``) that hold subscribers up, and the age (s) of the oldest."""
-
-    topic: int
-    label: str
-    count: int
-    age_s: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSeen:
-    """A client's report: how many numbers it gave its application as gaps in the last minute."""
-
-    client_id: str
-    lost: int
-
-
-@dataclass(frozen=True, slots=True)
 class Seen:
     """The observations of the cluster at a time.
 
@@ -85,6 +49,8 @@ class Seen:
         store_error, workers_error: why the store or the workers do not answer, ``None`` while they do.
         outdated: how the store was found to be an older copy of itself; empty while it was not.
         room: what the log of an SQLite store has, and what is free beside it; ``None`` for other stores.
+        labels: the topics of ``stuck`` by id, as people write them.
+        lost: how many numbers each client gave its application as gaps in the last minute, by its id.
         order_change_s: for how long a change of the topic order runs, ``None`` while none does.
     """
 
@@ -92,11 +58,12 @@ class Seen:
     store_error: str | None = None
     workers_error: str | None = None
     outdated: str = ""
-    stages: Sequence[StageSeen] = ()
-    workers: Sequence[WorkerSeen] = ()
-    stuck: Sequence[StuckSeen] = ()
+    stages: Sequence[StageView] = ()
+    workers: Sequence[WorkerView] = ()
+    stuck: Sequence[StuckNumber] = ()
+    labels: Mapping[int, str] = field(default_factory=dict)
     order_change_s: float | None = None
-    clients: Sequence[ClientSeen] = ()
+    lost: Mapping[str, int] = field(default_factory=dict)
     room: Room | None = None
 
 
@@ -204,14 +171,19 @@ def _workers(seen: Seen, limits: Limits) -> Iterator[Alarm]:
 
 
 def _stuck(seen: Seen, limits: Limits) -> Iterator[Alarm]:
-    for each in sorted(seen.stuck, key=lambda stuck: -stuck.age_s):
-        if each.age_s < limits.stuck_s:
+    for each in sorted(seen.stuck, key=lambda stuck: -stuck.age_ms):
+        age_s = each.age_ms / 1000
+        if age_s < limits.stuck_s:
             continue
-        severity: Severity = "critical" if each.age_s >= 10 * limits.stuck_s else "warning"
-        numbers = "a number" if each.count == 1 else f"{each.count} numbers"
-        detail = f"{each.label}: {numbers} for {each.age_s:.0f} s ({each.reason}). Strict subscribers wait for them."
-        began = seen.at_ms - round(each.age_s * 1000)
-        yield Alarm(f"stuck-{each.topic}", severity, "The order is stuck", detail, "/gaps", began)
+        severity: Severity = "critical" if age_s >= 10 * limits.stuck_s else "warning"
+        numbers = _numbers(each.last - each.first + 1)
+        label = seen.labels.get(each.topic, str(each.topic))
+        detail = f"{label}: {numbers} for {age_s:.0f} s ({each.reason}). Strict subscribers wait for them."
+        yield Alarm(f"stuck-{each.topic}", severity, "The order is stuck", detail, "/gaps", seen.at_ms - each.age_ms)
+
+
+def _numbers(count: int) -> str:
+    return "a number" if count == 1 else f"{count} numbers"
 
 
 def _order(seen: Seen, limits: Limits) -> Iterator[Alarm]:
@@ -222,11 +194,12 @@ def _order(seen: Seen, limits: Limits) -> Iterator[Alarm]:
 
 
 def _clients(seen: Seen) -> Iterator[Alarm]:
-    for each in sorted(seen.clients, key=lambda client: -client.lost):
-        if each.lost:
-            numbers = "a number" if each.lost == 1 else f"{each.lost} numbers"
-            detail = f"{each.client_id} reported gaps of {numbers} in the last minute; no event log could repair them."
-            yield Alarm(f"loss-{each.client_id}", "warning", "Events are lost", detail, "/events")
+    for client_id, lost in sorted(seen.lost.items(), key=lambda each: -each[1]):
+        if lost:
+            detail = (
+                f"{client_id} reported gaps of {_numbers(lost)} in the last minute; no event log could repair them."
+            )
+            yield Alarm(f"loss-{client_id}", "warning", "Events are lost", detail, "/events")
 
 
 def _bounded(kind: str, found: list[Alarm]) -> list[Alarm]:

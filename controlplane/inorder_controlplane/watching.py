@@ -17,17 +17,7 @@ from typing import Any, Final, Literal
 from inorder.errors import InorderError, StoreError
 from inorder.logs import logger
 from inorder.protocol.wire import ClientCounts, KnownSubscription, Reports, SeenLife
-from inorder_controlplane.alarms import (
-    Alarm,
-    AlarmBook,
-    ClientSeen,
-    Limits,
-    Seen,
-    StageSeen,
-    StuckSeen,
-    WorkerSeen,
-    alarms,
-)
+from inorder_controlplane.alarms import Alarm, AlarmBook, Limits, Seen, alarms
 from inorder_controlplane.context import Context
 from inorder_controlplane.lives import Latencies, latencies
 from inorder_controlplane.series import Sample, Series
@@ -221,35 +211,24 @@ class Watching:
 
     def _seen(self, at_ms: int, now: float, found: dict[str, Any], said: dict[str, Any]) -> Seen:
         store: Overview | None = found.get("store")
-        names = {each.id: each.label for each in said.get("topics", ())}
         return Seen(
             at_ms,
             store_error=found.get("store_error"),
             workers_error=said.get("workers_error"),
             outdated=store.outdated if store else "",
-            stages=[StageSeen(each.stage, each.owner, each.state) for each in store.stages] if store else (),
-            workers=[WorkerSeen(each.owner, each.address, each.state, each.lag) for each in store.workers]
-            if store
-            else (),
-            stuck=[
-                StuckSeen(
-                    each.topic,
-                    names.get(each.topic, str(each.topic)),
-                    each.last - each.first + 1,
-                    each.age_ms / 1000,
-                    each.reason,
-                )
-                for each in said.get("stuck", ())
-            ],
+            stages=store.stages if store else (),
+            workers=store.workers if store else (),
+            stuck=said.get("stuck", ()),
+            labels={each.id: each.label for each in said.get("topics", ())},
             order_change_s=None if self._order_change is None else now - self._order_change,
-            clients=self._clients(said.get("reports"), now),
+            lost=self._lost(said.get("reports"), now),
             room=found.get("room"),
         )
 
-    def _clients(self, reports: Reports | None, now: float) -> list[ClientSeen]:
-        """Return the losses of each connected client in the last minute."""
+    def _lost(self, reports: Reports | None, now: float) -> dict[str, int]:
+        """Return how many numbers each connected client lost in the last minute."""
         before, self._losses = self._losses, {}
-        found = []
+        found: dict[str, int] = {}
         for each in reports.clients if reports is not None else ():
             seen = self._losses[each.client_id] = before.get(each.client_id, deque())
             if seen and seen[-1][1] > each.counts.missed:
@@ -257,7 +236,7 @@ class Watching:
             seen.append((now, each.counts.missed))
             while seen[0][0] < now - LIFE_SECONDS:
                 seen.popleft()
-            found.append(ClientSeen(each.client_id, each.counts.missed - seen[0][1]))
+            found[each.client_id] = each.counts.missed - seen[0][1]
         return found
 
 

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from inorder_controlplane.alarms import (
-    MAX_OF_A_KIND,
-    Alarm,
-    AlarmBook,
-    ClientSeen,
-    Limits,
-    Seen,
-    StageSeen,
-    StuckSeen,
-    WorkerSeen,
-    alarms,
-)
+from inorder.protocol.wire import NumberState
+from inorder_controlplane.alarms import MAX_OF_A_KIND, Alarm, AlarmBook, Limits, Seen, alarms
+from inorder_worker.admin import StuckNumber
+from inorder_worker.store.overview import StageView, WorkerView
 from inorder_worker.store.sqlite_file import Room
+from inorder_worker.store.watch import State
+
+
+def stage(number: int, owner: str, state: State | Literal["free"]) -> StageView:
+    return StageView(number, 1, 0, owner, "h:1", state)
+
+
+def worker(owner: str, address: str, state: State, lag: dict[int, int] | None = None) -> WorkerView:
+    return WorkerView(owner, address, state, [], [], lag or {})
+
+
+def stuck_number(topic: int, count: int, age_s: float, reason: str) -> StuckNumber:
+    return StuckNumber(topic, 1, count, NumberState.PENDING, reason, None, "p", 0, round(age_s * 1000), logged=False)
+
 
 QUIET = Seen(
     1_000_000,
-    stages=[StageSeen(0, "w1", "active"), StageSeen(1, "w1", "active")],
-    workers=[WorkerSeen("w1", "h:1", "active"), WorkerSeen("w2", "h:2", "standby", {0: 3})],
-    stuck=[StuckSeen(7, "m:a", 1, 4.9, "publisher away")],
+    stages=[stage(0, "w1", "active"), stage(1, "w1", "active")],
+    workers=[worker("w1", "h:1", "active"), worker("w2", "h:2", "standby", {0: 3})],
+    stuck=[stuck_number(7, 1, 4.9, "publisher away")],
+    labels={7: "m:a"},
     order_change_s=1.0,
-    clients=[ClientSeen("desk", 0)],
+    lost={"desk": 0},
 )
 
 
@@ -44,7 +52,7 @@ def test_what_does_not_answer() -> None:
 
 def test_a_store_that_is_an_older_copy() -> None:
     """Nobody has a stage there, or shows that it lives, and no worker that is started changes that."""
-    seen = replace(QUIET, stages=[StageSeen(0, "", "free")], workers=[WorkerSeen("w1", "h:1", "suspect")])
+    seen = replace(QUIET, stages=[stage(0, "", "free")], workers=[worker("w1", "h:1", "suspect")])
     (alarm,) = alarms(replace(seen, outdated="clients were told of row 9 of stage 0"), Limits())
     assert (alarm.id, alarm.severity) == ("outdated", "critical")
     assert "row 9 of stage 0. Nothing is numbered: stop all workers, run inorder renew" in alarm.detail
@@ -59,7 +67,7 @@ def test_a_log_that_grows_and_a_disk_that_it_fills() -> None:
 
 
 def test_stages_that_nobody_has() -> None:
-    stages = [StageSeen(0, "", "free"), StageSeen(1, "w1", "dead"), StageSeen(2, "w2", "suspect")]
+    stages = [stage(0, "", "free"), stage(1, "w1", "dead"), stage(2, "w2", "suspect")]
     assert found(replace(QUIET, stages=stages)) == [
         ("stage-0", "critical", "/workers"),
         ("stage-1", "critical", "/workers"),
@@ -68,22 +76,23 @@ def test_stages_that_nobody_has() -> None:
 
 def test_workers_that_are_silent_gone_or_behind() -> None:
     workers = [
-        WorkerSeen("w1", "h:1", "suspect"),
-        WorkerSeen("w2", "h:2", "dead", {0: 99}),
-        WorkerSeen("w3", "h:3", "standby", {0: 10, 1: 11}),
+        worker("w1", "h:1", "suspect"),
+        worker("w2", "h:2", "dead", {0: 99}),
+        worker("w3", "h:3", "standby", {0: 10, 1: 11}),
     ]
     ids = [each for each, _, _ in found(replace(QUIET, workers=workers), Limits(lag_rows=10))]
     assert ids == ["worker-w1", "worker-w2", "lag-1-w3"]
 
 
 def test_numbers_that_hold_subscribers_up() -> None:
-    stuck = [StuckSeen(7, "m:a", 1, 5.0, "publisher away"), StuckSeen(8, "m:b", 3, 50.0, "waits for stage 1")]
+    stuck = [stuck_number(7, 1, 5.0, "publisher away"), stuck_number(8, 3, 50.0, "waits for stage 1")]
     made = alarms(replace(QUIET, stuck=stuck), Limits())
     assert [(each.id, each.severity, each.began_ms) for each in made] == [
         ("stuck-8", "critical", 950_000),
         ("stuck-7", "warning", 995_000),
     ]
-    assert "3 numbers for 50 s (waits for stage 1)" in made[0].detail
+    assert "8: 3 numbers for 50 s (waits for stage 1)" in made[0].detail
+    assert "m:a: a number for 5 s (publisher away)" in made[1].detail
 
 
 def test_a_change_of_the_order_that_takes_long() -> None:
@@ -91,12 +100,11 @@ def test_a_change_of_the_order_that_takes_long() -> None:
 
 
 def test_clients_that_lose_events() -> None:
-    clients = [ClientSeen("a", 1), ClientSeen("b", 2)]
-    assert [each for each, _, _ in found(replace(QUIET, clients=clients))] == ["loss-b", "loss-a"]
+    assert [each for each, _, _ in found(replace(QUIET, lost={"a": 1, "b": 2}))] == ["loss-b", "loss-a"]
 
 
 def test_of_many_of_a_kind_the_number_is_told() -> None:
-    stuck = [StuckSeen(at, "m:a", 1, 6.0 + at, "publisher away") for at in range(MAX_OF_A_KIND + 3)]
+    stuck = [stuck_number(at, 1, 6.0 + at, "publisher away") for at in range(MAX_OF_A_KIND + 3)]
     made = found(replace(QUIET, stuck=stuck))
     assert len(made) == MAX_OF_A_KIND + 1
     assert made[-1] == ("more-stuck", "warning", "/gaps")

@@ -2,6 +2,7 @@ export { Badge, StateBadge, type Tone } from "./Badge";
 export { Button, type ButtonProps } from "./Button";
 export { Card, Facts, PageFrame, Stat } from "./Card";
 export { Chart, type ChartLine } from "./Chart";
+export { actionsColumn, numberColumn, timeColumn } from "./columns";
 export { DataTable, type Column, type DataTableProps } from "./DataTable";
 export { Dialog, FormDialog } from "./Dialog";
 export { Checkbox, Field, Select, TextArea, TextInput } from "./forms";

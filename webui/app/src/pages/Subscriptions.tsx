@@ -4,6 +4,7 @@ import { api, part } from "../api/client";
 import { useList, useResource } from "../api/hooks";
 import type { Overlap, Subscription } from "../api/types";
 import {
+  actionsColumn,
   Badge,
   Button,
   Card,
@@ -105,14 +106,7 @@ function columnsWith(onEnd: (row: Subscription) => void): Column<Subscription>[]
       render: (row) => <Filters row={row} />,
     },
     { key: "topics", title: "Topics", value: (row) => row.topics, align: "end" },
-    {
-      key: "end",
-      title: "Actions",
-      isData: false,
-      align: "end",
-      value: () => null,
-      render: (row) => <EndButton row={row} onEnd={onEnd} />,
-    },
+    actionsColumn((row) => <EndButton row={row} onEnd={onEnd} />),
   ];
 }
 

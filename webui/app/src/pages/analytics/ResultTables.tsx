@@ -6,7 +6,7 @@ import type {
   TopicFigures,
   TopicPopularity,
 } from "../../api/analytics";
-import { Card, DataTable, EmptyState, Tabs, type Column } from "../../components";
+import { numberColumn, Card, DataTable, EmptyState, Tabs, type Column } from "../../components";
 import { formatCount, formatDecimal, toBigInt } from "../../lib/numbers";
 import { setQuery, useLocation } from "../../router";
 import { percentColumn, runColumn, spreadColumns, wholeColumn } from "./columns";
@@ -116,20 +116,8 @@ const PAIRS: readonly Column<PairFigures>[] = [
   },
   { key: "b", title: "Other subscriber", value: ({ b }) => b, isHidden: true },
   wholeColumn("length", "Common events", ({ length }) => length),
-  {
-    key: "degree_raw",
-    title: "Degree, broker",
-    value: ({ ordering_degree_raw }) => ordering_degree_raw,
-    render: ({ ordering_degree_raw }) => degree(ordering_degree_raw),
-    align: "end",
-  },
-  {
-    key: "degree",
-    title: "Degree, delivered",
-    value: ({ ordering_degree_delivered }) => ordering_degree_delivered,
-    render: ({ ordering_degree_delivered }) => degree(ordering_degree_delivered),
-    align: "end",
-  },
+  numberColumn(["degree_raw", "Degree, broker"], (pair) => pair.ordering_degree_raw, degree),
+  numberColumn(["degree", "Degree, delivered"], (pair) => pair.ordering_degree_delivered, degree),
   wholeColumn("violations_raw", "Violations, broker", (pair) => pair.tno_violations_raw),
   {
     ...wholeColumn<PairFigures>("violations", "Violations, delivered", (pair) => pair.tno_violations_delivered),
@@ -171,13 +159,7 @@ function Popularity({ rows }: { rows: Rows<TopicPopularity> }) {
           { key: "topic", title: "Topic", value: ({ topic }) => topic },
           ...runColumn(rows),
           wholeColumn<TopicPopularity>("events", "Events", ({ events }) => events),
-          {
-            key: "per_1000",
-            title: "Per 1,000",
-            value: ({ per_1000 }) => per_1000,
-            render: ({ per_1000 }) => formatDecimal(per_1000),
-            align: "end",
-          },
+          numberColumn(["per_1000", "Per 1,000"], (row: TopicPopularity) => row.per_1000, formatDecimal),
         ]}
         rows={rows}
         rowKey={({ run, topic }) => JSON.stringify([run, topic])}

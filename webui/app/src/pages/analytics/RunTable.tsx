@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import type { Run } from "../../api/analytics";
 import { withQuery } from "../../api/client";
 import { useCan } from "../../api/session";
-import { Button, DataTable, StateBadge, Time, type Column } from "../../components";
+import { timeColumn, numberColumn, actionsColumn, Button, DataTable, StateBadge, type Column } from "../../components";
 import { formatSeconds, toBigInt } from "../../lib/numbers";
 import { Link, navigate } from "../../router";
 import { CancelDialog, DeleteDialog, LogDialog } from "./dialogs";
@@ -29,7 +29,8 @@ export function RunTable({ runs, total, schedules, onChanged }: RunTableProps) {
   const comparable = chosen.filter((id) => runs.some((run) => run.id === id && run.outcome === "done"));
   const columns = useMemo(() => {
     const onChoose = (id: string): void => setChosen(choose(comparable, id));
-    return [...columnsWith(schedules), actionsColumn({ canWrite, chosen: comparable, onChoose, onAsk: setAsked })];
+    const props = { canWrite, chosen: comparable, onChoose, onAsk: setAsked };
+    return [...columnsWith(schedules), actionsColumn((run: Run) => <Actions run={run} {...props} />)];
   }, [schedules, canWrite, comparable.join(" ")]);
   const close = (): void => setAsked(null);
   return (
@@ -78,21 +79,8 @@ const columnsWith = (schedules: ReadonlyMap<string, string>): Column<Run>[] => [
     value: ({ outcome, reason }) => [outcome, reason].filter(Boolean).join(": "),
     render: (run) => (isOpen(run) ? <Progress run={run} /> : <EndBadge run={run} />),
   },
-  {
-    key: "queued",
-    title: "Asked for",
-    csvTitle: "Asked for (UTC)",
-    value: ({ queued_at }) => queued_at,
-    render: ({ queued_at }) => <Time at={queued_at} />,
-  },
-  {
-    key: "took",
-    title: "Took",
-    csvTitle: "Took (s)",
-    value: ({ duration_s }) => duration_s,
-    render: ({ duration_s }) => formatSeconds(duration_s),
-    align: "end",
-  },
+  timeColumn("queued", "Asked for", ({ queued_at }) => queued_at),
+  numberColumn(["took", "Took", "Took (s)"], ({ duration_s }) => duration_s, formatSeconds),
   {
     key: "by",
     title: "By",
@@ -104,28 +92,17 @@ const columnsWith = (schedules: ReadonlyMap<string, string>): Column<Run>[] => [
       </>
     ),
   },
-  {
-    key: "events",
-    title: "Events",
-    value: ({ summary }) => toBigInt(summary?.events),
-    align: "end",
-  },
-  {
-    key: "degree_raw",
-    title: "Broker",
-    csvTitle: "Ordering degree, raw",
-    value: ({ summary }) => summary?.ordering_degree_raw ?? null,
-    render: ({ summary }) => degree(summary?.ordering_degree_raw ?? null),
-    align: "end",
-  },
-  {
-    key: "degree",
-    title: "Delivered",
-    csvTitle: "Ordering degree, delivered",
-    value: ({ summary }) => summary?.ordering_degree_delivered ?? null,
-    render: ({ summary }) => degree(summary?.ordering_degree_delivered ?? null),
-    align: "end",
-  },
+  numberColumn(["events", "Events"], ({ summary }) => toBigInt(summary?.events)),
+  numberColumn(
+    ["degree_raw", "Broker", "Ordering degree, raw"],
+    ({ summary }) => summary?.ordering_degree_raw ?? null,
+    degree,
+  ),
+  numberColumn(
+    ["degree", "Delivered", "Ordering degree, delivered"],
+    ({ summary }) => summary?.ordering_degree_delivered ?? null,
+    degree,
+  ),
 ];
 
 const scheduleName = (schedules: ReadonlyMap<string, string>, id: string): string =>
@@ -145,15 +122,6 @@ interface ActionsProps {
   onChoose: (id: string) => void;
   onAsk: (asked: Asked) => void;
 }
-
-const actionsColumn = (props: ActionsProps): Column<Run> => ({
-  key: "actions",
-  title: "Actions",
-  isData: false,
-  align: "end",
-  value: () => null,
-  render: (run) => <Actions run={run} {...props} />,
-});
 
 function Actions({ run, canWrite, chosen, onChoose, onAsk }: ActionsProps & { run: Run }) {
   const { id, outcome, cancelled_by } = run;

@@ -2,7 +2,17 @@ import { useMemo, useState } from "react";
 import type { Places, Run, Schedule } from "../../api/analytics";
 import { api, part } from "../../api/client";
 import { useCan } from "../../api/session";
-import { Badge, Button, DataTable, FormDialog, StateBadge, Time, toast, type Column } from "../../components";
+import {
+  actionsColumn,
+  Badge,
+  Button,
+  DataTable,
+  FormDialog,
+  StateBadge,
+  Time,
+  toast,
+  type Column,
+} from "../../components";
 import { formatUtc } from "../../lib/times";
 import { Link, navigate } from "../../router";
 import { dueText, shortSource } from "./runs";
@@ -22,7 +32,13 @@ export function ScheduleTable({ schedules, total, places, onChanged }: ScheduleT
   const [asked, setAsked] = useState<Asked | null>(null);
   const canWrite = useCan("operator");
   const columns = useMemo(
-    () => (canWrite ? [...COLUMNS, actionsColumn(setAsked, onChanged)] : COLUMNS),
+    () =>
+      canWrite
+        ? [
+            ...COLUMNS,
+            actionsColumn((row: Schedule) => <Actions schedule={row} onAsk={setAsked} onChanged={onChanged} />),
+          ]
+        : COLUMNS,
     [canWrite, onChanged],
   );
   const close = (): void => setAsked(null);
@@ -110,17 +126,6 @@ function Due({ next }: { next: readonly string[] }) {
       {dueText(next[0])}
     </time>
   );
-}
-
-function actionsColumn(onAsk: (asked: Asked) => void, onChanged: () => Promise<unknown>): Column<Schedule> {
-  return {
-    key: "actions",
-    title: "Actions",
-    isData: false,
-    align: "end",
-    value: () => null,
-    render: (schedule) => <Actions schedule={schedule} onAsk={onAsk} onChanged={onChanged} />,
-  };
 }
 
 interface ActionsProps {

@@ -1,6 +1,8 @@
 import type { ReactNode } from "react";
 import type { StuckNumber, Topic } from "../../api/types";
 import {
+  actionsColumn,
+  numberColumn,
   Badge,
   Button,
   DataTable,
@@ -67,14 +69,7 @@ function columnsWith(topics: ReadonlyMap<string, Topic>): Column<StuckNumber>[] 
       ),
     },
     { key: "client", title: "Publisher", value: ({ client }) => client },
-    {
-      key: "age",
-      title: "For",
-      csvTitle: "For (s)",
-      value: ({ age_s }) => age_s,
-      render: ({ age_s }) => formatSeconds(age_s),
-      align: "end",
-    },
+    numberColumn(["age", "For", "For (s)"], ({ age_s }) => age_s, formatSeconds),
     {
       key: "waiting",
       title: "Holds back",
@@ -117,36 +112,29 @@ function actions(
   onSettle: GapTableProps["onSettle"],
   onReplay: GapTableProps["onReplay"],
 ): Column<StuckNumber> {
-  return {
-    key: "actions",
-    title: "Actions",
-    isData: false,
-    value: () => null,
-    align: "end",
-    render: (row) => {
-      const what = `${inWords(row)} of ${row.topic.name}`;
-      const settle = (action: Action, title: string, isDanger: boolean) => (
-        <Button
-          size="small"
-          needs="operator"
-          variant={isDanger ? "danger" : "default"}
-          aria-label={`${title} ${what}`}
-          onClick={() => onSettle(row, action)}
-        >
-          {title}…
-        </Button>
-      );
-      return (
-        <span className="row-actions">
-          {topics.get(row.topic.id)?.log && (
-            <Button size="small" aria-label={`Replay the event log around ${what}`} onClick={() => onReplay(row)}>
-              Replay…
-            </Button>
-          )}
-          {row.client !== null && row.logged && settle("repair", "Repair", false)}
-          {row.client !== null && !row.logged && settle("abandoned", "Release", false)}
-        </span>
-      );
-    },
-  };
+  return actionsColumn((row) => {
+    const what = `${inWords(row)} of ${row.topic.name}`;
+    const settle = (action: Action, title: string, isDanger: boolean) => (
+      <Button
+        size="small"
+        needs="operator"
+        variant={isDanger ? "danger" : "default"}
+        aria-label={`${title} ${what}`}
+        onClick={() => onSettle(row, action)}
+      >
+        {title}…
+      </Button>
+    );
+    return (
+      <span className="row-actions">
+        {topics.get(row.topic.id)?.log && (
+          <Button size="small" aria-label={`Replay the event log around ${what}`} onClick={() => onReplay(row)}>
+            Replay…
+          </Button>
+        )}
+        {row.client !== null && row.logged && settle("repair", "Repair", false)}
+        {row.client !== null && !row.logged && settle("abandoned", "Release", false)}
+      </span>
+    );
+  });
 }

@@ -1,7 +1,18 @@
 import { useState } from "react";
 import { useList } from "../../api/hooks";
 import type { AuditEntry } from "../../api/types";
-import { Card, DataTable, Dialog, EmptyState, Facts, Loaded, StateBadge, Time, type Column } from "../../components";
+import {
+  timeColumn,
+  Card,
+  DataTable,
+  Dialog,
+  EmptyState,
+  Facts,
+  Loaded,
+  StateBadge,
+  Time,
+  type Column,
+} from "../../components";
 
 /** Every change with who and what, also the refused ones. */
 export function AuditTab() {
@@ -34,7 +45,7 @@ export function AuditTab() {
 const COLUMNS: Column<AuditEntry>[] = [
   { key: "action", title: "Action", value: ({ action }) => action },
   { key: "target", title: "On", value: ({ target }) => target },
-  { key: "at", title: "Time", csvTitle: "Time (UTC)", value: ({ at }) => at, render: ({ at }) => <Time at={at} /> },
+  timeColumn("at", "Time", ({ at }) => at),
   { key: "who", title: "Who", value: ({ who }) => who },
   { key: "role", title: "Role", value: ({ role }) => role },
   { key: "via", title: "Via", value: ({ via }) => via },

@@ -13,6 +13,9 @@ import {
   FormDialog,
   Loaded,
   Time,
+  actionsColumn,
+  numberColumn,
+  timeColumn,
   toast,
   type Column,
 } from "../../components";
@@ -70,6 +73,8 @@ function stateOf({ revoked_at, expires_at }: Token): "valid" | "expired" | "revo
 
 const TONES = { valid: "ok", expired: "warn", revoked: "neutral" } as const;
 
+const orAny = (most: number | null): number | string | null => (most === 0 ? "any" : most);
+
 function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
   return [
     { key: "name", title: "Name", value: ({ name }) => name },
@@ -82,34 +87,10 @@ function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
     },
     { key: "publish", title: "Publishes to", value: (token) => filterText(token, token.publish) },
     { key: "subscribe", title: "Subscribes to", value: (token) => filterText(token, token.subscribe) },
-    {
-      key: "most",
-      title: "Open numbers",
-      csvTitle: "Most unconfirmed numbers",
-      value: ({ max_unconfirmed }) => max_unconfirmed,
-      align: "end",
-    },
-    {
-      key: "topics",
-      title: "New topics",
-      csvTitle: "Most topics that it makes",
-      value: ({ max_topics }) => (max_topics === 0 ? "any" : max_topics),
-      align: "end",
-    },
-    {
-      key: "subscriptions",
-      title: "Durable",
-      csvTitle: "Most durable subscriptions",
-      value: ({ max_subscriptions }) => (max_subscriptions === 0 ? "any" : max_subscriptions),
-      align: "end",
-    },
-    {
-      key: "created",
-      title: "Made",
-      csvTitle: "Made (UTC)",
-      value: ({ created_at }) => created_at,
-      render: ({ created_at }) => <Time at={created_at} />,
-    },
+    numberColumn(["most", "Open numbers", "Most unconfirmed numbers"], (token) => token.max_unconfirmed),
+    numberColumn(["topics", "New topics", "Most topics that it makes"], (token) => orAny(token.max_topics)),
+    numberColumn(["subscriptions", "Durable", "Most durable subscriptions"], (token) => orAny(token.max_subscriptions)),
+    timeColumn("created", "Made", ({ created_at }) => created_at),
     {
       key: "expires",
       title: "Expires",
@@ -117,13 +98,8 @@ function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
       value: ({ expires_at }) => expires_at,
       render: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : <span className="muted">never</span>),
     },
-    {
-      key: "revoke",
-      title: "Actions",
-      isData: false,
-      align: "end",
-      value: () => null,
-      render: (token) =>
+    actionsColumn(
+      (token) =>
         stateOf(token) === "valid" && (
           <span className="row-actions">
             <Button
@@ -137,7 +113,7 @@ function columnsWith(onRevoke: (token: Token) => void): Column<Token>[] {
             </Button>
           </span>
         ),
-    },
+    ),
   ];
 }
 

@@ -1,6 +1,17 @@
 import { useList } from "../../api/hooks";
 import type { Topic } from "../../api/types";
-import { Badge, Card, DataTable, EmptyState, Icon, Loaded, TopicName, topicText, type Column } from "../../components";
+import {
+  numberColumn,
+  Badge,
+  Card,
+  DataTable,
+  EmptyState,
+  Icon,
+  Loaded,
+  TopicName,
+  topicText,
+  type Column,
+} from "../../components";
 import { formatRate, toBigInt } from "../../lib/numbers";
 import { setQuery } from "../../router";
 import { logText } from "./logText";
@@ -18,14 +29,7 @@ const COLUMNS: readonly Column<Topic>[] = [
   },
   { key: "stage", title: "Stage", value: (row) => row.stage, align: "end", render: (row) => row.stage },
   { key: "rank", title: "Rank", value: (row) => row.rank, align: "end" },
-  {
-    key: "rate",
-    title: "Per s",
-    csvTitle: "Timestamps per second",
-    value: (row) => row.rate,
-    align: "end",
-    render: (row) => formatRate(row.rate),
-  },
+  numberColumn(["rate", "Per s", "Timestamps per second"], (row) => row.rate, formatRate),
   { key: "number", title: "Last", csvTitle: "Last number", value: (row) => toBigInt(row.number), align: "end" },
   { key: "head", title: "Head", csvTitle: "Highest confirmed", value: (row) => toBigInt(row.head), isHidden: true },
   { key: "confirmed", title: "Confirmed", value: (row) => toBigInt(row.confirmed), isHidden: true },

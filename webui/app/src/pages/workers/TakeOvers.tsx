@@ -1,5 +1,5 @@
 import type { TakeOver } from "../../api/types";
-import { DataTable, StateBadge, Time, type Column } from "../../components";
+import { timeColumn, DataTable, StateBadge, type Column } from "../../components";
 import { toBigInt } from "../../lib/numbers";
 import { nameOf, processOf } from "./pipeline";
 
@@ -20,7 +20,7 @@ export function TakeOvers({ items, total }: { items: readonly TakeOver[]; total:
 }
 
 const COLUMNS: Column<TakeOver>[] = [
-  { key: "at", title: "Time", csvTitle: "Time (UTC)", value: ({ at }) => at, render: ({ at }) => <Time at={at} /> },
+  timeColumn("at", "Time", ({ at }) => at),
   { key: "stage", title: "Stage", value: ({ stage }) => stage, align: "end" },
   { key: "epoch", title: "Epoch", value: ({ epoch }) => toBigInt(epoch), align: "end" },
   { key: "kind", title: "How", value: ({ kind }) => kind, render: ({ kind }) => <StateBadge state={kind} /> },

@@ -1,5 +1,14 @@
 import type { Worker } from "../../api/types";
-import { Badge, Button, DataTable, EmptyState, StateBadge, type Column } from "../../components";
+import {
+  numberColumn,
+  actionsColumn,
+  Badge,
+  Button,
+  DataTable,
+  EmptyState,
+  StateBadge,
+  type Column,
+} from "../../components";
 import { toBigInt } from "../../lib/numbers";
 import { mostLag, processOf } from "./pipeline";
 
@@ -45,12 +54,7 @@ function columnsWith(actions: Actions): Column<Worker>[] {
     { key: "address", title: "Address", value: ({ address }) => address },
     { key: "stages", title: "Stages", value: ({ stages }) => listed(stages) },
     { key: "pins", title: "Kept for", csvTitle: "Stages that it is kept for", value: ({ pins }) => listed(pins) },
-    {
-      key: "lag",
-      title: "Rows behind",
-      value: (worker) => toBigInt(mostLag(worker)),
-      align: "end",
-    },
+    numberColumn(["lag", "Rows behind"], (worker) => toBigInt(mostLag(worker))),
     {
       key: "owner",
       title: "Process",
@@ -58,14 +62,7 @@ function columnsWith(actions: Actions): Column<Worker>[] {
       value: ({ owner }) => owner,
       render: ({ owner }) => <span title={owner}>{processOf(owner)}</span>,
     },
-    {
-      key: "drain",
-      title: "Actions",
-      isData: false,
-      align: "end",
-      value: () => null,
-      render: (worker) => worker.state !== "dead" && <RowActions worker={worker} {...actions} />,
-    },
+    actionsColumn((worker) => worker.state !== "dead" && <RowActions worker={worker} {...actions} />),
   ];
 }
 

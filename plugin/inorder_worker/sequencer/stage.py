@@ -53,6 +53,7 @@ from inorder_worker.sequencer.durable import DurableSubscriptions
 from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.forgetting import Forgetting
 from inorder_worker.sequencer.inspection import Inspection
+from inorder_worker.sequencer.picture import Picture
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
 from inorder_worker.sequencer.rides import (
@@ -77,7 +78,6 @@ from inorder_worker.sequencer.subscribing import Subscribing
 from inorder_worker.sequencer.swapping import Swapping
 from inorder_worker.sequencer.tally import Tally
 
-_snapshot_encoder = msgspec.msgpack.Encoder()
 _snapshot_decoder = msgspec.msgpack.Decoder(Snapshot)
 
 
@@ -419,7 +419,11 @@ class Stage:
 
     def snapshot(self) -> bytes:
         """Return the whole state."""
-        return _snapshot_encoder.encode(self._state.snapshot())
+        return self.picture().whole()
+
+    def picture(self, before: bytes = b"") -> Picture:
+        """Begin a snapshot of the present state, which is written while this stage goes on. One at a time."""
+        return Picture(self._state, before)
 
     @classmethod
     def restore(cls, data: bytes) -> Stage:

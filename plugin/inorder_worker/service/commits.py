@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from typing import Final
 
 from inorder.errors import StoreError
@@ -24,7 +23,6 @@ from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service.backlog import Backlog
 from inorder_worker.service.context import HostContext
 from inorder_worker.service.heartbeat import Heartbeat
-from inorder_worker.service.hosted import HostedStage
 from inorder_worker.service.open_commit import OpenCommit
 from inorder_worker.service.relay import RideRelay
 from inorder_worker.service.work import Session, StageBroken, StageElsewhere, Work
@@ -226,7 +224,7 @@ class CommitLoop:
         self._fill()
         self.stop_waiting()
         batch, self.collecting = self.collecting, OpenCommit()
-        rows, images = self._close_rows()
+        rows = self._close_rows()
         began, thread = time.perf_counter(), self._context.thread
         append = thread.call(self._context.journal.append, rows, batch.log) if rows else None
         self.release()
@@ -249,16 +247,16 @@ class CommitLoop:
         self._relay.pass_on(batch)
         if self.collecting.is_empty or self.is_unhurried:
             self.release()
-        await self._save(images)
+        await self._go_on_with_snapshots()
 
-    def _close_rows(self) -> tuple[list[Batch], list[tuple[HostedStage, bytes]]]:
-        """Close the stages' open rows; return them with the snapshots due behind them."""
+    def _close_rows(self) -> list[Batch]:
+        """Close the stages' open rows, and return these; begin snapshots behind them, where it is time."""
         own = self._stages.values()
         rows = [row for hosted in own if (row := hosted.close_row())]
-        images = [
-            (hosted, image) for hosted in own if (image := hosted.due_snapshot(self._settings)) is not None
-        ] if rows else []  # fmt: skip
-        return rows, images
+        if rows:
+            for hosted in own:
+                hosted.begin_snapshot(self._settings)
+        return rows
 
     def release(self) -> None:
         """Answer what the last commit made durable: all frames of one session together."""
@@ -277,15 +275,22 @@ class CommitLoop:
         batch.settle()
         reach("answers.after")
 
-    async def _save(self, images: list[tuple[HostedStage, bytes]]) -> None:
-        """Save snapshots. A failure costs nothing but a longer replay; the next append shows what is wrong."""
-        for hosted, image in images:
-            index, epoch, seq = hosted.index, hosted.epoch, hosted.seq
-            try:
-                await self._context.in_store(partial(self._context.journal.save_snapshot, index, epoch, seq, image))
-                self._context.metrics.snapshots += 1
-            except StoreError as error:
-                log.warning("event=snapshot_failed stage=%d row=%d error=%s", index, seq, error)
+    async def _go_on_with_snapshots(self) -> None:
+        """Write a slice of each snapshot that was begun, and save finished ones: the rows before them are durable.
+        A failure costs nothing but a longer replay; the next append shows what is wrong."""
+        for hosted in list(self._stages.values()):
+            if (image := hosted.next_slice()) is not None:
+                await self._save(hosted.index, hosted.epoch, *image)
+            elif hosted.has_image:
+                self._context.wake.set()
+
+    async def _save(self, index: int, epoch: int, seq: int, image: bytearray) -> None:
+        journal = self._context.journal
+        try:
+            await self._context.in_store(lambda: journal.save_snapshot(index, epoch, seq, bytes(image)))
+            self._context.metrics.snapshots += 1
+        except StoreError as error:
+            log.warning("event=snapshot_failed stage=%d row=%d error=%s", index, seq, error)
 
     @contextlib.asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -24,6 +24,7 @@ from inorder_worker.sequencer.commands import (
     SetLogRule,
     StageSettings,
 )
+from inorder_worker.sequencer.picture import Picture
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.service.attesting import Standing
 from inorder_worker.store.journal import Batch
@@ -62,7 +63,18 @@ class SnapshotBounds(Protocol):
         """Bytes of one stage's rows."""
 
 
+class _Image(NamedTuple):
+    """An image that is being written: of the state after a row, with so many bytes before the stage's own snapshot."""
+
+    seq: int
+    head: int
+    picture: Picture
+
+
 _encoder: Final = msgspec.msgpack.Encoder()
+_NO_BYTES: Final = _encoder.encode(b"")
+_BYTES, _LENGTH = b"\xc6", 4
+"""How MessagePack begins bytes of any length, and the length of that length."""
 _entries_decoder: Final = msgspec.msgpack.Decoder(list[tuple[int, list[AnyCommand]]])
 _image_decoder: Final = msgspec.msgpack.Decoder(StageImage)
 
@@ -90,6 +102,7 @@ class HostedStage:
         self._sessions: dict[str, int] = {}
         self._groups: list[tuple[int, list[msgspec.Raw]]] = []
         self._rows_since_snapshot = self._bytes_since_snapshot = self._image_bytes = 0
+        self._image: _Image | None = None
 
     @property
     def index(self) -> int:
@@ -127,16 +140,31 @@ class HostedStage:
         self._bytes_since_snapshot += len(entries)
         return Batch(self.index, self.epoch, self.seq, entries)
 
-    def due_snapshot(self, bounds: SnapshotBounds) -> bytes | None:
-        """Right after ``close_row``: return an image of the state after that row, if it is time for one."""
+    def begin_snapshot(self, bounds: SnapshotBounds) -> None:
+        """Right after ``close_row``: begin an image of the state after that row, if it is time for one."""
         if self._rows_since_snapshot < bounds.snapshot_rows and self._bytes_since_snapshot < bounds.snapshot_bytes:
-            return None
-        if self._bytes_since_snapshot * WORTH_BYTES < self._image_bytes:
-            return None
-        image = _encoder.encode(StageImage(self.now(), self._settings, self._sessions, self.stage.snapshot()))
+            return
+        if self._bytes_since_snapshot * WORTH_BYTES < self._image_bytes or self._image is not None:
+            return
+        image = _encoder.encode(StageImage(self.now(), self._settings, self._sessions, b""))
+        before = image.removesuffix(_NO_BYTES) + _BYTES + bytes(_LENGTH)
+        self._image = _Image(self.seq, len(before), self.stage.picture(before))
         self._rows_since_snapshot = self._bytes_since_snapshot = 0
-        self._image_bytes = len(image)
-        return image
+
+    @property
+    def has_image(self) -> bool:
+        """Tell whether an image was begun and is not finished."""
+        return self._image is not None
+
+    def next_slice(self) -> tuple[int, bytearray] | None:
+        """Write a slice of the image, if one was begun; return a finished one with the number of its row."""
+        image = self._image
+        if image is None or not image.picture.go_on():
+            return None
+        self._image, data = None, image.picture.data
+        data[image.head - _LENGTH : image.head] = (len(data) - image.head).to_bytes(_LENGTH, "big")
+        self._image_bytes = len(data)
+        return image.seq, data
 
     def first_commands(
         self, settings: StageSettings, topics: list[TopicInfo], rules: list[LogRule]

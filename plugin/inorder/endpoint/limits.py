@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.suspicion import Suspicion
@@ -45,31 +46,31 @@ class Limits:
 
     def _force(self, entry: Sequenced, now: float) -> None:
         """First its waiting predecessors by timestamp, then itself; the clock takes the whole timestamp."""
-        path = [entry]
+        path = [(entry, self._waiting_before(entry, now))]
         on_path = {id(entry)}
         while path:
-            current = path[-1]
-            if not current.done and not current.is_hole and self._suspicion.claims(current):
-                self._suspicion.doubt(current, now)
-            before = None if current.done else self._waiting_before(current)
+            current, rest = path[-1]
+            before = None if current.done else next(rest, None)
             if before is not None and id(before) not in on_path:
-                path.append(before)
+                path.append((before, self._waiting_before(before, now)))
                 on_path.add(id(before))
                 continue
             path.pop()
             if not current.done:
                 self._let_go(current, now)
 
-    def _waiting_before(self, entry: Sequenced) -> Sequenced | None:
+    def _waiting_before(self, entry: Sequenced, now: float) -> Iterator[Sequenced]:
+        """Yield the waiting predecessors of an entry, each when its own predecessor has left. Nothing begins to wait
+        meanwhile, so the timestamp is looked through once. An entry that is doubted leaves instead."""
         room = self._turns.room
-        lowest = room.lowest(entry.topic)
-        if lowest is not None and lowest.number < entry.number:
-            return lowest
+        if not entry.is_hole and self._suspicion.claims(entry):
+            self._suspicion.doubt(entry, now)
+            return
+        while (lowest := room.lowest(entry.topic)) is not None and lowest.number < entry.number:
+            yield lowest
         for topic, number in pairs(entry.deps):
-            lowest = room.lowest(topic)
-            if lowest is not None and lowest.number <= number:
-                return lowest
-        return None
+            while (lowest := room.lowest(topic)) is not None and lowest.number <= number:
+                yield lowest
 
     def _let_go(self, entry: Sequenced, now: float) -> None:
         turns = self._turns

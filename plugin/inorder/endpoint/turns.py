@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.gaps import MAX_PASSED
@@ -12,6 +13,9 @@ from inorder.endpoint.outputs import GapFound, Left, OrderingCounts, OrderingTim
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.unbegun import Unbegun
 from inorder.endpoint.waiting import Sequenced, WaitingRoom, hole
+
+LONG: Final = 64
+"""Parts of dependencies, two for each, that are looked through anew whenever an event is woken."""
 
 
 class Turns:
@@ -173,6 +177,17 @@ class Turns:
         self.on_hold.append(entry)
         return False
 
+    def _put_met_last(self, entry: Sequenced) -> None:
+        """Let the next look at an event begin at the first dependency that is not met now: a stamp may be forged, and
+        name thousands of topics. Those before it are looked at again behind all others."""
+        deps, readers, is_held = entry.deps, self.readers, self.unbegun.is_held
+        for at in range(0, len(deps), 2):
+            other = readers.get(deps[at])
+            if is_held(deps[at]) if other is None else other.clock < deps[at + 1]:
+                if at > LONG:
+                    entry.deps = deps[at:] + deps[:at]
+                return
+
     def _sleep(self, entry: Sequenced, reader: TopicReader, number: int, now: float) -> None:
         self.room.sleep(entry, reader.topic, number)
         if number > reader.missing.known:
@@ -191,6 +206,8 @@ class Turns:
                 room.remove(entry)
                 self.notify(reader, entry)
                 awake.extend(room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader))
+            elif len(entry.deps) > LONG:
+                self._put_met_last(entry)
 
     def overtaken(self, reader: TopicReader, entry: Sequenced) -> None:
         """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a

@@ -25,9 +25,10 @@ from inorder.errors import (
 )
 from inorder.testing.services import PostgresServer
 from inorder_worker.service import Worker
-from inorder_worker.store import schema
+from inorder_worker.store import backup, schema
 from inorder_worker.store.audit import AuditLog
 from inorder_worker.store.backup import Backup, back_up
+from inorder_worker.store.identity import new_owner
 from inorder_worker.store.journal import Member
 from inorder_worker.store.restoring import restore
 from inorder_worker.store.sql_journal import SqlJournal
@@ -329,7 +330,7 @@ async def test_a_newer_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Backup(file)
 
 
-async def test_where_a_backup_cannot_be_made(tmp_path: Path) -> None:
+async def test_where_a_backup_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = sqlite_url(tmp_path)
     with pytest.raises(StoreUnreachable):
         back_up(url, tmp_path / "x.backup")
@@ -341,26 +342,34 @@ async def test_where_a_backup_cannot_be_made(tmp_path: Path) -> None:
     assert taken.read_text() == "mine"
     with pytest.raises(BackupError, match="No such file"):
         back_up(url, tmp_path / "nowhere" / "x.backup")
-    (tmp_path / f".full.part-{os.getpid()}").symlink_to("/dev/full")
+    monkeypatch.setattr(backup, "new_owner", lambda _: "ours")
+    (tmp_path / ".full.part-ours").symlink_to("/dev/full")
     with pytest.raises(BackupError, match="No space left"):
         back_up(url, tmp_path / "full")
     assert os.listdir(tmp_path).count("full") == 0
 
 
 async def test_what_a_killed_backup_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """At once where it was one of this machine, else when it was not written to for a while."""
     url = sqlite_url(tmp_path)
     await used(url)
-    ended = 2**22 + 1  # more than Linux gives
-    dead, new, alive, other, foreign = (
-        tmp_path / f".x.part-{process}" for process in (ended, 2**70, os.getppid(), "mine", f"{ended}\u00b2")
-    )
-    for each in (dead, new, alive, other, foreign):
+    _, place, own, token = new_owner("").split("/")
+    ended = f"{2**22 + 1}-5"  # more than Linux gives
+    dead, old, new, alive, other = (
+        tmp_path / f".x.part-{name}"
+        for name in (
+            f".{place}.{ended}.{token}", f".a.{ended}.{token}", f".a.{own}.{token}", f".{place}.{own}.{token}", "mine"
+        )
+    )  # fmt: skip
+    for each in (dead, old, new, alive, other):
         each.write_text("part")
-        if each != new:
+        if each not in (dead, new):
             os.utime(each, (0, 0))
     back_up(url, tmp_path / "x")
     assert not dead.exists()
-    assert all(each.exists() for each in (new, alive, other, foreign))
+    assert not old.exists()
+    assert all(each.exists() for each in (new, alive, other))
+    assert sum(".part-" in name for name in os.listdir(tmp_path)) == 3
 
 
 async def test_a_restore_that_fails_in_the_middle_leaves_the_store_as_it_was(

@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ import sqlalchemy as sa
 from inorder import private
 from inorder.errors import BackupError
 from inorder_worker.store import schema
-from inorder_worker.store.identity import is_running
+from inorder_worker.store.identity import is_gone, new_owner, process_of
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import check
 
@@ -35,6 +36,8 @@ MAGIC: Final = b"inorder backup\n"
 _LENGTH_BYTES: Final = 4
 _PART_PATIENCE: Final = 60.0
 """Seconds after its last write for which a file may be that of a backup on another machine, over a network's folder."""
+_PART_OWNER: Final = re.compile(r"\.[0-9a-f]*\.\d+-\d+\.[0-9a-f]+", re.ASCII)
+"""Who writes a file that is not finished, as identity.new_owner names processes, with dots."""
 _ROWS_BYTES: Final = 256 * 1024
 """A frame of rows is closed when it is this long; one row alone may be longer."""
 
@@ -93,7 +96,7 @@ def back_up(url: str, path: Path, *, timeout: float = 10.0) -> tuple[Header, int
     if path.exists():
         raise BackupError(path, "it is there already, and is not overwritten")
     store = Store(url, timeout=timeout, is_read_only=True)
-    part = path.with_name(f"{_part_prefix(path)}{os.getpid()}")
+    part = path.with_name(f"{_part_prefix(path)}{new_owner('').replace('/', '.')}")
     try:
         with _reported(path):
             _remove_parts_of_the_dead(path)
@@ -112,15 +115,18 @@ def _part_prefix(path: Path) -> str:
 
 
 def _remove_parts_of_the_dead(path: Path) -> None:
-    """Remove the unfinished files of killed backups into this file, each as large as the store. A file that was written
-    to of late stays: it may be of another machine, whose process numbers say nothing here."""
+    """Remove the unfinished files of killed backups into this file, each as large as the store. One of another machine,
+    or of this one before it was started again, stays while it was written to of late."""
     prefix = _part_prefix(path)
     for each in path.absolute().parent.iterdir():
-        process = each.name.removeprefix(prefix)
-        if each.name.startswith(prefix) and process.isascii() and process.isdigit() and int(process) != os.getpid():
-            with contextlib.suppress(OSError):
-                if time.time() - each.lstat().st_mtime > _PART_PATIENCE and not is_running(int(process)):
-                    each.unlink()
+        owner = each.name.removeprefix(prefix)
+        if not (each.name.startswith(prefix) and _PART_OWNER.fullmatch(owner)):
+            continue
+        with contextlib.suppress(OSError):
+            owner = owner.replace(".", "/")
+            is_old = time.time() - each.lstat().st_mtime > _PART_PATIENCE
+            if is_old if process_of(owner) is None else is_gone(owner):
+                each.unlink()
 
 
 def _write(store: Store, connection: sa.Connection, part: Path) -> tuple[Header, int]:

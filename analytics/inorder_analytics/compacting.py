@@ -204,6 +204,10 @@ class _Compaction:
             if name.startswith("_compacted-") and name.endswith(".json"):
                 with self._place.open(name) as file, suppress(msgspec.MsgspecError):
                     found.append(msgspec.json.decode(file.read(), type=Compacted, strict=False))
+        if self._traces.is_local:
+            for path in (Path(each.file) for manifest in found for each in manifest.sources):
+                if (taken := _taken(path)).exists():  # a compaction was killed while it removed this one
+                    _put_back(taken, path)
         for each in found:
             if not each.is_done:
                 self._end(each)
@@ -219,14 +223,9 @@ class _Compaction:
 
     def _remove(self, sources: Iterable[MergedFile]) -> int:
         """Remove originals that are still as merged; return how many. Clients may write meanwhile."""
-        is_local = self._traces.is_local
-        if is_local:
-            for path in map(Path, (each.file for each in sources)):
-                if (taken := _taken(path)).exists():  # a compaction was killed right here
-                    _put_back(taken, path)
         files = {each.file: each for each in self._traces.listed()}
         unchanged = [each for each in sources if each.file in files and each.is_same(files[each.file])]
-        if is_local:
+        if self._traces.is_local:
             return sum(map(self._take_away, unchanged))
         may_grow = _last_of_each(files.values())
         settled = [each for each in unchanged if each.file not in may_grow or self._is_settled(each)]

@@ -17,7 +17,7 @@ GLOSSARY = PROJECT / "docs/GLOSSARY.md"
 ARCHITECTURE = PROJECT / "ARCHITECTURE.md"
 CASES = PROJECT / "tests/CASES.md"
 
-NOT_BUILT = frozenset({23, 25})
+NOT_BUILT = frozenset({25})
 """Rules that have no code yet. This list only gets shorter."""
 
 RULE = re.compile(r"^### R(\d+) (.+?)$\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)

@@ -530,23 +530,25 @@ def test_what_was_lost_does_not_arrive() -> None:
         ("b2 late:b1 late:a1", True),
         ("gap:b1:lost late:a1", True),
         ("a1 late:a2", False),
-        ("b1 late:a2", False),
-        ("d1 late:a1", False),
+        ("a1 late:c1", False),
+        ("a1 b1 late:b2", False),
         ("late:a1 a2", False),
+        ("b1 late:a2", True),
+        ("d1 late:a1", True),
     ],
 )
-def test_late_is_what_comes_after_something_that_follows_it(words: str, is_late: bool) -> None:
-    """R5, R6: by its topic's numbers or dependencies, directly or through others; b2 has b1 before it."""
+def test_late_is_what_comes_after_something_that_follows_it_or_may(words: str, is_late: bool) -> None:
+    """R5, R6: by its topic's numbers or dependencies, or what comes first is nowhere said (R23)."""
     history = new_history("a1", "a2", "b1<a1", "b2", "c1<b2", "d1")
     told(history, "s", words, "bounded").lapses = []
-    assert broken(history) == ([] if is_late else ["R6"])
+    assert set(broken(history)) == (set() if is_late else {"R6"})
 
 
-@pytest.mark.parametrize(("start", "is_late"), [(1, True), (0, False)])
+@pytest.mark.parametrize(("start", "is_late"), [(1, False), (0, True)])
 def test_what_a_publisher_published_before_the_start_of_a_topic_follows_its_order(start: int, is_late: bool) -> None:
     """R8, R19: b1 names no a1, as nobody had both topics when it was made; whoever begins behind it has it as base."""
     history = new_history("a1@p1", "b1@p2", "b2")
-    subscriber = told(history, "s", "b2 late:a1", "bounded")
+    subscriber = told(history, "s", "a1 late:b2", "bounded")
     subscriber.lapses = []
     subscriber.spans = [span("a"), span("b", start)]
     assert [each.rule for each in check_late(history)] == ([] if is_late else ["R6"])
@@ -567,11 +569,11 @@ def test_without_a_lease_bounded_waiting_tags() -> None:
 def test_late_is_not_judged_behind_unknown_dependencies() -> None:
     """b1's publisher never got its timestamp, and passed over it."""
     history = new_history("a1", "b2")
-    told(history, "s", "b2 late:a1", "bounded").lapses = []
+    told(history, "s", "a1 late:b2", "bounded").lapses = []
     assert broken(history) == []
-    history.unheard[place("b1")] = {}
-    assert broken(history) == ["R6"]
     history.unheard[place("b1")] = {1: 1}
+    assert broken(history) == ["R6"]
+    history.unheard[place("b1")] = {}
     assert broken(history) == []
 
 

@@ -127,9 +127,9 @@ def note_saves(client: Client, write: Write) -> None:
 
     def note(frame: Done) -> None:
         saving = clock._saving
-        if saving is not None and saving[0] == frame.request:
+        if saving is not None and saving.request == frame.request:
             names = client._endpoint.arrivals._names
-            write(Saved(numbers={names[topic].name: number for topic, number in saving[1].items()}))
+            write(Saved(numbers={names[topic].name: number for topic, number in clock.saving.items()}))
         saved(frame)
 
     clock._saved = note  # type: ignore[method-assign]

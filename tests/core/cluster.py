@@ -87,9 +87,9 @@ class Cluster:
         """Write a row of the event log as a store does (R18)."""
         rows = self.log.setdefault(change.topic, {})
         if isinstance(change, LogEvent):
-            rows[change.number] = LoggedEvent(change.number, self.now, change.deps or [], change.content)
+            rows[change.number] = LoggedEvent(change.number, self.now, change.deps or [], change.content, change.ticks)
         elif isinstance(change, LogDeps):
-            rows[change.number].deps = change.deps
+            rows[change.number].deps, rows[change.number].ticks = change.deps, change.ticks
         else:
             for number in [each for each in rows if each <= change.through]:
                 del rows[number]

@@ -528,7 +528,7 @@ def test_r19_downwards_the_request_carries_the_number() -> None:
 # -- R21 -------------------------------------------------------------------------------------------------------
 
 
-def test_r21_entries_that_did_not_rise_are_left_out_for_strict_readers_only() -> None:
+def test_r21_entries_that_did_not_rise_are_left_out_for_all_readers() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "x", "y", "z", "q")
     for client in ("x", "y"):
         cluster.subscribe(client, "a", "b")
@@ -536,8 +536,7 @@ def test_r21_entries_that_did_not_rise_are_left_out_for_strict_readers_only() ->
     assert entries(cluster.stamp("p", "a")) == {2: 1}
     assert entries(cluster.stamp("p", "a")) == {}
     cluster.subscribe("z", "a", bounded=True)
-    assert entries(cluster.stamp("p", "a")) == {2: 1}
-    assert entries(cluster.stamp("p", "a")) == {2: 1}
+    assert entries(cluster.stamp("p", "a")) == {}
 
 
 def test_a_stage_outside_its_cluster_is_refused() -> None:
@@ -547,14 +546,11 @@ def test_a_stage_outside_its_cluster_is_refused() -> None:
 
 def test_r17_an_answer_stays_below_the_limit_of_a_frame() -> None:
     """Numbers with many dependencies: the rest is asked for again."""
-    cluster = _cluster({f"t{number}": 0 for number in range(1, 301)}, "x", "y", "z")
-    for client in ("x", "y"):
-        cluster.subscribe(client, *cluster.ids)
-    cluster.subscribe("z", "t1", bounded=True)
-    for name in cluster.ids:
-        cluster.stamp("p", name)
-    for _ in range(1200):
+    cluster = _cluster({"t1": 0}, "p")
+    for _ in range(1201):
         cluster.stamp("p", "t1")
+    for record in cluster.stages[0]._state.topics[1].records.values():
+        record.deps = [*range(2, 302)] * 2
     answer = cluster.ask("t1", 2, 1201)
     assert 0 < len(answer.answers) < 1200
     assert len(encode_frame(answer)) < MAX_FRAME_BYTES

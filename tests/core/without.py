@@ -18,12 +18,13 @@ from inorder.endpoint.outputs import Output
 from inorder.endpoint.path import Path
 from inorder.endpoint.publications import Publication
 from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.ticks import Reached
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.uses import Uses
-from inorder.endpoint.waiting import Sequenced
+from inorder.endpoint.waiting import Sequenced, WaitingRoom
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
-from inorder_worker.sequencer import reordering, sessions, subscribing
+from inorder_worker.sequencer import reordering, sessions, stamping, subscribing
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.rides import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
@@ -31,6 +32,7 @@ from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set,
 from inorder_worker.sequencer.stamping import Stamping
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.subscribing import Subscribing
+from inorder_worker.sequencer.ticks import Ticks, first_ticks
 
 Patch = pytest.MonkeyPatch
 
@@ -270,9 +272,49 @@ def lost_connections(patch: Patch) -> None:
     patch.setattr(Path, "lost", _nothing)
 
 
-def full_for_bounded(patch: Patch) -> None:
-    """R21: timestamps are compact also for readers that take events out of turn."""
-    patch.setattr(Overlaps, "has_bounded", lambda self, topic: False)
+def ticks(patch: Patch) -> None:
+    """R23: a reader that takes events out of turn goes by its clocks alone."""
+    patch.setattr(Reached, "is_behind", lambda self, its: True)
+
+
+def order_epoch(patch: Patch) -> None:
+    """R23: ticks are compared whatever topic order they are of."""
+    _other_first_ticks(patch, lambda its, height: (1, *its[1:]))
+
+
+def announced_ticks(patch: Patch) -> None:
+    """R23: a timestamp has no ticks of the stages below."""
+    _other_first_ticks(patch, lambda its, height: (*its[:2], *(0,) * height, *its[2 + height :]))
+
+
+def groups(patch: Patch) -> None:
+    """R23: events whose topics nobody shares count as well."""
+    _other_first_ticks(patch, lambda its, height: (its[0], its[1] | 1, *its[2:]))
+
+
+def _other_first_ticks(patch: Patch, other: Callable[[Ticks, int], Ticks]) -> None:
+    whole = first_ticks
+
+    def first(state: StageState, *, is_grouped: bool) -> Ticks:
+        return other(whole(state, is_grouped=is_grouped), state.count - 1 - state.index)
+
+    patch.setattr(stamping, "first_ticks", first)
+
+
+def ticks_above(patch: Patch) -> None:
+    """R23: a timestamp has no ticks of the stages that it passes above its topic's own."""
+    patch.setattr(stamping, "passed", lambda state, its: its)
+
+
+def events_alone(patch: Patch) -> None:
+    """R23: an event without a group is in order, whatever was notified of before."""
+    whole = Reached.is_behind
+    patch.setattr(Reached, "is_behind", lambda self, its: whole(self, its) or (bool(its) and not its[1] & 1))
+
+
+def before_by_ticks(patch: Patch) -> None:
+    """R6, R23: of the events that wait, an event that is forced lets those go first that it names, and no others."""
+    patch.setattr(WaitingRoom, "before", _nothing)
 
 
 def gained(patch: Patch) -> None:
@@ -331,7 +373,13 @@ RULES: dict[str, Callable[[Patch], None]] = {
         added_above,
         passed_above,
         lost_connections,
-        full_for_bounded,
+        ticks,
+        order_epoch,
+        announced_ticks,
+        groups,
+        ticks_above,
+        events_alone,
+        before_by_ticks,
         gained,
         barriers,
     )

@@ -141,7 +141,6 @@ CONFIGS: dict[str, Config] = {
         "a b",
         {"A": Reader("a", (Hold("a b"),), "tag"), "B": Reader("a b"), "C": Reader("a b")},
         {"p": (Publish("x", "b"),), "q": (Publish("y", "a"),)},
-        rule="floor",
     ),
     "r6-buffer": Config(
         "R6: a reader that waits with one event",
@@ -321,12 +320,37 @@ CONFIGS: dict[str, Config] = {
         {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
         rule="gained",
     ),
-    "r21-full": Config(
-        "R21: a reader that tags needs full timestamps",
+    "r23-ticks": Config(
+        "R23: a reader that tags goes by ticks",
         "a | b",
         {"A": Reader("a b", mode="tag"), "B": Reader("a b")},
         {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
-        rule="full_for_bounded",
+        rule="ticks",
+    ),
+    "r23-announced": Config(
+        "R23: a reader that tags begins a topic, which announces an event that does not ride up",
+        "b | a",
+        {"T": Reader("a", (Hold("a b"),), mode="tag"), "A": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        long=True,
+        rule="announced_ticks",
+    ),
+    "r23-group": Config(
+        "R23: a reader that tags begins a topic, which shares two with another one from then on",
+        "a b",
+        {"T": Reader("a", (Hold("a b"),), mode="tag"), "A": Reader("a b")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        long=True,
+        rule="events_alone",
+    ),
+    "r23-epoch": Config(
+        "R23: two readers that tag compare events of two topic orders",
+        "c | a b",
+        {"T": Reader("a b", mode="tag"), "U": Reader("a b", mode="tag")},
+        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        reorders=("b c | a",),
+        long=True,
+        rule="order_epoch",
     ),
     "three-stages": Config(
         "three stages, three overlapping readers, one of which leaves a topic for another one",

@@ -100,6 +100,7 @@ def _entry(entry: Sequenced) -> Any:
         entry.is_hole,
         entry.done,
         entry.repaired,
+        entry.ticks,
     )
 
 

@@ -43,9 +43,15 @@ NEEDS: dict[str, str] = {
     "r19_added_above": "added_above",
     "r19_passed_above": "passed_above",
     "r19_a_dropped_session": "lost_connections",
-    "r21_full_for_bounded_readers": "full_for_bounded",
     "r21_a_topic_that_joins_a_group": "gained",
     "r22_left_is_read_on": "drain",
+    "r23_ticks": "ticks",
+    "r23_order_epoch": "order_epoch",
+    "r23_announced": "announced_ticks",
+    "r23_without_a_group": "events_alone",
+    "r23_alone": "groups",
+    "r23_passed_above": "ticks_above",
+    "r23_predecessors_first": "before_by_ticks",
 }
 """Scenario -> the rule without which it must fail (:mod:`tests.core.without`)."""
 

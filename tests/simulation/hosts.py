@@ -141,9 +141,11 @@ class Host:
         if isinstance(effect, LogEvent):
             assert effect.number not in rows, "a number gets one row"
             is_complete = effect.deps is not None
-            rows[effect.number] = LoggedEvent(effect.number, int(is_complete), effect.deps or [], effect.content)
+            rows[effect.number] = LoggedEvent(
+                effect.number, int(is_complete), effect.deps or [], effect.content, effect.ticks
+            )
         elif isinstance(effect, LogDeps):
-            rows[effect.number] = LoggedEvent(effect.number, 1, effect.deps, rows[effect.number].content)
+            rows[effect.number] = LoggedEvent(effect.number, 1, effect.deps, rows[effect.number].content, effect.ticks)
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""

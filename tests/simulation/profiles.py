@@ -143,6 +143,12 @@ _GROWING = replace(
 )  # fmt: skip
 GROW = replace(_GROWING, name="grow", stages=(2,), one_each=True, roles=(2, 1, 0, 0))
 GAIN = replace(_GROWING, name="gain", stages=(1,), roles=(2, 1, 0, 0))
+TICKS = replace(
+    GROW, name="ticks", modes=(("tag",), ("tag", "strict")), topics=(4,), roles=(4, 1, 1, 0), clients=(4,),
+    changer=None, slow_reader=False, slow=0.4, actions=(40, 120),
+    weights={**_PAIR.weights, "arrive": 0.4, "change": 0.6, "publish": 1.5}
+)  # fmt: skip
+"""Readers that take events out of turn begin topics (R23)."""
 BASE = replace(_GROWING, name="base", roles=(1, 2, 2, 0), changer="c0", actions=(20, 80))
 BEGUN = replace(
     _PAIR, name="begun", stages=(1, 1, 2), topics=(3, 4), clients=(2, 3), roles=(1, 0, 0), one_topic=False,
@@ -224,6 +230,11 @@ MOVED = replace(
     _PAIR, name="moved", stages=(3,), topics=(3,), one_each=True, roles=(3, 3, 0),
     weights={**_PAIR.weights, "reorder": 2.0, "change": 0.0}, actions=(200, 500)
 )  # fmt: skip
+EPOCHS = replace(
+    MOVED, name="epochs", modes=(("tag",),), topics=(4,), roles=(4, 4, 4, 0), clients=(4,), slow_reader=False, slow=0.3,
+    weights={**MOVED.weights, "arrive": 0.3, "reorder": 3.0, "publish": 3.0}, actions=(80, 200)
+)  # fmt: skip
+"""The same for readers that take events out of turn (R23)."""
 REROUTED = replace(
     PATH, name="rerouted", weights={**PATH.weights, "reorder": 8.0, "publish": 3.0}
 )  # fmt: skip
@@ -326,6 +337,8 @@ PROFILES = {
         RETRIES,
         RESEND,
         COMPACT,
+        TICKS,
+        EPOCHS,
         CREATED,
         UNHEARD,
         EXPIRY,

@@ -12,7 +12,8 @@ from tests.simulation.clients import LIAR
 from tests.simulation.profiles import PROFILES, Profile, of_seed
 from tests.simulation.world import Bounds, World
 
-from inorder_analytics.checks import Violation, violations
+from inorder_analytics.checks import History, SubscriberHistory, Violation, violations
+from inorder_analytics.checks.total_order import sequence_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,24 @@ def exercised(world: World) -> Counter[str]:
             expiries=subscriber.expiries,
         )
         counts += Counter(f"gaps_{each.reason}" for each in subscriber.gaps)
+        counts += Counter(late_for_nothing=late_for_nothing(history, subscriber))
     return counts
+
+
+def late_for_nothing(history: History, subscriber: SubscriberHistory) -> int:
+    """Return how many late events a subscriber might have had in order (R23): no other one has such an event, in order,
+    before any of those that this one had in order before it."""
+    others = [each for each in history.subscribers.values() if each is not subscriber]
+    places = [{event: place for event, (place, _) in sequence_of(each).items()} for each in others]
+    furthest, found = [-1] * len(others), 0
+    for each in subscriber.notified:
+        if each.event is None:
+            continue
+        if each.verdict == "in_order":
+            furthest = [max(far, of.get(each.event, -1)) for far, of in zip(furthest, places, strict=True)]
+        elif each.verdict == "late":
+            found += all(of.get(each.event, far) >= far for far, of in zip(furthest, places, strict=True))
+    return found
 
 
 def run_all(cases: Iterable[Case]) -> tuple[list[Result], Counter[str]]:

@@ -146,6 +146,7 @@ FRAMES: dict[type, list[Made]] = {
     SaveClock: [
         lambda n: SaveClock(1, joined((each, 1) for each in range(1, n + 1))),
         lambda n: SaveClock(1, [1, 1] * n),
+        lambda n: SaveClock(1, [1, 1], [1] * n),
     ],
     AskDurable: [lambda n: AskDurable(1)],
     ShowSubscriptions: [lambda n: ShowSubscriptions(1)],

@@ -110,6 +110,9 @@ def check_lost(history: History) -> Iterator[Violation]:
 def check_late(history: History) -> Iterator[Violation]:
     """Check that a ``late`` event comes behind one of its successors, or behind an expired lease (R5, R6, R12).
 
+    An event in order that need not come before it excuses it, too: readers that take events out of turn go by ticks,
+    which order more than timestamps do (R23).
+
     What is before the start of a topic counts by its publisher's order (R19) too: the base of its first event has it
     (R8), also of topics that nobody shared and no timestamp therefore names.
 
@@ -121,8 +124,9 @@ def check_late(history: History) -> Iterator[Violation]:
     earlier = _earlier(history) if judged else {}
     for subscriber, lapses in judged:
         if lapses is not None:
+            given = list[Place]()
             for run in subscriber.runs():
-                yield from _late(history, subscriber, run, lapses, earlier)
+                yield from _late(history, subscriber, run, lapses, earlier, given)
 
 
 def _earlier(history: History) -> dict[Place, Place]:
@@ -143,6 +147,7 @@ def _late(
     run: Run,
     lapses: list[tuple[float, float]],
     earlier: dict[Place, Place],
+    given: list[Place],
 ) -> Iterator[Violation]:
     starts: dict[int, int] = {}
     for span in run.spans:
@@ -154,10 +159,21 @@ def _late(
             continue
         if each.place is None or each.verdict not in SEQUENCED:
             continue
-        is_late = passed.clock.get(each.place[0], 0) >= each.place[1]
-        if each.verdict == "late" and not is_late and passed.is_sure and not _is_within(each.when, lapses):
-            yield _broken("R6", history, subscriber, each, "late, but nothing that follows it came before")
+        if each.verdict == "in_order":
+            given.append(each.place)
+        elif (
+            passed.clock.get(each.place[0], 0) < each.place[1]
+            and passed.is_sure
+            and not (_is_within(each.when, lapses) or _may_follow(each.place, given, _Passed(history, starts, earlier)))
+        ):
+            yield _broken("R6", history, subscriber, each, "late, but nothing that may follow it came before")
         passed.rise(*each.place)
+
+
+def _may_follow(place: Place, given: list[Place], before: _Passed) -> bool:
+    """Tell whether timestamps let an event come before one of those that were given, or nobody knows."""
+    before.rise(*place)
+    return not before.is_sure or any(before.clock.get(topic, 0) < number for topic, number in given)
 
 
 def _is_within(when: float, lapses: list[tuple[float, float]]) -> bool:

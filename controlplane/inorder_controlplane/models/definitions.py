@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, FailFast, Field
 
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES
+from inorder.protocol.stamp import MAX_STAGES
 from inorder.protocol.wire import MAX_NUMBER
-from inorder.settings.worker import MAX_STAGES
 from inorder_controlplane.models.analytics import NewSchedule
 from inorder_controlplane.models.common import Answer, Body, body_example, example
 from inorder_worker.admin.checks import MOST_SECONDS

@@ -24,6 +24,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, GapFound, Left, Output
 from inorder.endpoint.routing import Route, Routes
 from inorder.endpoint.subscriber import Subscriber
+from inorder.endpoint.ticks import Ticks
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.arrival import Arrival, bytes_of
 from inorder.protocol.names import key_of
@@ -96,6 +97,7 @@ class Arrivals:
         self._count = 0  # arrivals for the ordering module in this domain
         self._left = ordering.left
         self.let_go: Callable[[int], None] = _nothing
+        self.given: Callable[[Event, Ticks], None] | None = None  # called with what is in order, and its ticks (R23)
         self.domain = 0
         self.is_watched = False
 
@@ -196,6 +198,7 @@ class Arrivals:
             (space, arrival, self._count),
             bytes_of(arrival.payload, arrival.topic, arrival.properties, arrival.stamp),
             now,
+            ticks=stamp.ticks,
             retained=arrival.retained
             and self._is_kept(space, arrival, stamp.number > self._ordering.clock.get(stamp.topic, stamp.number)),
         )
@@ -301,7 +304,7 @@ class Arrivals:
         if content is None:
             return Found(event.number, event.deps, None, 0)
         arrival = Arrival(info.name, content.payload, qos=content.qos, properties=tuple(content.properties))
-        return Found(event.number, event.deps, (info.space, arrival, 0), len(content.payload))
+        return Found(event.number, event.deps, (info.space, arrival, 0), len(content.payload), event.ticks)
 
     # -- the lease (R12) ---------------------------------------------------------------------------------------
 
@@ -386,6 +389,8 @@ class Arrivals:
             arrival.properties,
             entry is not None and entry.repaired,
         )
+        if self.given is not None and entry is not None and verdict is Verdict.IN_ORDER:
+            self.given(event, entry.ticks)
         self._outbox.effects.append(Notify(event, arrival, entry, arrived))
 
 

@@ -7,11 +7,13 @@ ended comes again: every event is worked on at least once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 
+from inorder.endpoint.arrivals import Arrivals
 from inorder.endpoint.effects import Clock, Outbox, Resumed
 from inorder.endpoint.notifications import Event, Gap, Reconnected, Verdict
-from inorder.protocol.pairs import flat
+from inorder.endpoint.ticks import Reached, Ticks
+from inorder.protocol.pairs import flat, pairs
 from inorder.protocol.wire import AskDurable, Done, Durable, SaveClock
 
 ASK_AGAIN = 1.0
@@ -22,17 +24,22 @@ class SavedClock:
     """The events that the application has done with, and how far they are saved.
 
     Args:
-        topic_id: returns the id of a topic by space and name, where a worker has told it.
+        arrivals: knows topics; where ``has_ticks``, it tells what is notified of in order.
         delay: how long saving may wait for others to go with, s.
 
     Attributes:
         due_at: when something is to be saved, or asked again, by the clock's uptime; ``None``: nothing is.
     """
 
-    def __init__(self, outbox: Outbox, clock: Clock, topic_id: Callable[[str, str], int | None], delay: float) -> None:
-        self._outbox, self._clock, self._topic_id, self._delay = outbox, clock, topic_id, delay
+    def __init__(self, outbox: Outbox, clock: Clock, arrivals: Arrivals, delay: float, *, has_ticks: bool) -> None:
+        self._outbox, self._clock, self._topic_id, self._delay = outbox, clock, arrivals.topic_id, delay
+        if has_ticks:
+            arrivals.given = self._note
         self._unsaved: dict[int, int] = {}
-        self._saving: tuple[int, dict[int, int]] | None = None
+        self._saving: SaveClock | None = None
+        # R23: what was notified of in order and is not done with, and its ticks; the point that is done with.
+        self._given: deque[tuple[Event, Ticks]] = deque()
+        self._reached = Reached()
         self._is_asking = self._is_stopped = False
         self._foreign = 0
         self.due_at: float | None = None
@@ -45,9 +52,13 @@ class SavedClock:
     @property
     def saving(self) -> dict[int, int]:
         """The numbers, by topic, that are on their way to be saved."""
-        return {} if self._saving is None else self._saving[1]
+        return {} if self._saving is None else dict(pairs(self._saving.numbers))
 
     # -- what the application is done with ---------------------------------------------------------------------
+
+    def _note(self, event: Event, ticks: Ticks) -> None:
+        """A client that takes events out of turn notifies of an event in order (R23)."""
+        self._given.append((event, ticks))
 
     def done_with(self, item: Event | Gap | Reconnected) -> None:
         """The application asks for what follows this notification."""
@@ -57,10 +68,19 @@ class SavedClock:
             return
         if number is None or isinstance(item, Reconnected):
             return
+        self._rise_to(item)
         topic = self._topic_id(item.space, item.topic)
         if topic is not None and number > self._unsaved.get(topic, 0):
             self._unsaved[topic] = number
             self._save_soon()
+
+    def _rise_to(self, item: Event | Gap) -> None:
+        """Reach an event. Those before it that the application has not come to were dropped on their way to it."""
+        while self._given and isinstance(item, Event):
+            event, ticks = self._given.popleft()
+            self._reached.take(ticks)
+            if event is item:
+                break
 
     def _save_soon(self) -> None:
         if self.due_at is None and self._saving is None and not self._is_stopped:
@@ -72,13 +92,13 @@ class SavedClock:
         if not self._is_asking:
             self.due_at = None
         if self._unsaved and self._saving is None:
-            self._saving, self._unsaved = (self._outbox.next_request(), self._unsaved), {}
+            numbers, self._unsaved = flat(self._unsaved), {}
+            self._saving = SaveClock(self._outbox.next_request(), numbers, self._reached.saved())
             self._send()
 
     def _send(self) -> None:
         if self._saving is not None:
-            request, numbers = self._saving
-            self._outbox.send(SaveClock(request, flat(numbers)))
+            self._outbox.send(self._saving)
 
     # -- what the bottom stage says ----------------------------------------------------------------------------
 
@@ -91,7 +111,7 @@ class SavedClock:
             self._outbox.effects.append(Resumed(frame.filters))
 
     def _saved(self, frame: Done) -> None:
-        if self._saving is not None and frame.request == self._saving[0]:
+        if self._saving is not None and frame.request == self._saving.request:
             self._saving = None
             if self._unsaved:
                 self._save_soon()
@@ -103,6 +123,8 @@ class SavedClock:
     def forget(self, foreign: int) -> None:
         """Topics of another domain have other numbers: those of the next ``foreign`` notifications are of no use."""
         self._unsaved.clear()
+        self._given.clear()
+        self._reached = Reached()
         self._saving = None
         self._foreign = foreign
 

@@ -120,7 +120,8 @@ class Endpoint:
         )
         self.publishing = Publishing(outbox, clock, self.arrivals, times.settle_delay)
         self.asking = Asking(self.ordering, self.subscriber, outbox)
-        self.durable = SavedClock(outbox, clock, self.arrivals.topic_id, times.save_delay) if durable else None
+        saving = outbox, clock, self.arrivals, times.save_delay
+        self.durable = SavedClock(*saving, has_ticks=mode != "strict") if durable else None
 
     def __repr__(self) -> str:
         return f"<Endpoint: {self.ordering!r}, {self.publishing.publisher!r}>"

@@ -187,7 +187,9 @@ class Holes:
             if each.content is None:
                 wanted[each.number] = each.deps if deps is None else deps
             else:
-                entries.append(Sequenced(topic, each.number, each.deps, each.content, each.size, now, repaired=True))
+                made = Sequenced(topic, each.number, each.deps, each.content, each.size, now, repaired=True)
+                made.ticks = each.ticks
+                entries.append(made)
         for number in sorted(wanted):
             deps = wanted[number]
             if number <= reader.clock or number in turns.room.topic(topic):

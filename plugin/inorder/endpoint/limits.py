@@ -45,7 +45,7 @@ class Limits:
             self._force(oldest, now)
 
     def _force(self, entry: Sequenced, now: float) -> None:
-        """First its waiting predecessors by timestamp, then itself; the clock takes the whole timestamp."""
+        """First its waiting predecessors by timestamp, then itself; in order, the clock takes the whole timestamp."""
         path = [(entry, self._waiting_before(entry, now))]
         on_path = {id(entry)}
         while path:
@@ -60,8 +60,9 @@ class Limits:
                 self._let_go(current, now)
 
     def _waiting_before(self, entry: Sequenced, now: float) -> Iterator[Sequenced]:
-        """Yield the waiting predecessors of an entry, each when its own predecessor has left. Nothing begins to wait
-        meanwhile, so the timestamp is looked through once. An entry that is doubted leaves instead."""
+        """Yield the waiting predecessors of an entry, by dependencies and ticks (R23), each when its own predecessor has
+        left. Nothing begins to wait meanwhile, so the timestamp is looked through once. An entry that is doubted
+        leaves instead."""
         room = self._turns.room
         if not entry.is_hole and self._suspicion.claims(entry):
             self._suspicion.doubt(entry, now)
@@ -71,6 +72,8 @@ class Limits:
         for topic, number in pairs(entry.deps):
             while (lowest := room.lowest(topic)) is not None and lowest.number <= number:
                 yield lowest
+        while (earlier := room.before(entry)) is not None:
+            yield earlier
 
     def _let_go(self, entry: Sequenced, now: float) -> None:
         turns = self._turns
@@ -79,7 +82,7 @@ class Limits:
             turns.overtaken(reader, entry)
             return
         awake: list[Sequenced] = []
-        for topic, number in pairs(entry.deps):
+        for topic, number in pairs(entry.deps) if entry.is_hole or turns.reached.is_behind(entry.ticks) else ():
             if (other := turns.readers.get(topic)) is not None:
                 awake += turns.jump(other, number, now)
             elif turns.unbegun.is_held(topic):

@@ -20,6 +20,7 @@ from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Fetch, Found, Mode, OrderingTimes, Output, Question, Watcher
 from inorder.endpoint.reader import SubscriptionClock
 from inorder.endpoint.suspicion import Suspicion
+from inorder.endpoint.ticks import Ticks
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.endpoint.waits import waits_of
@@ -111,20 +112,39 @@ class OrderingModule:
             "behind": set(turns.behind),
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,
+            "reached": turns.reached.saved(),
             "is_restored": self._beginnings.is_restored,
             "brokers": self._brokers.describe(),
             "unread": self._holes.sparing.describe(),
         }
 
+    # -- the point reached (R23) -------------------------------------------------------------------------------
+
+    def resume(self, saved: list[int]) -> None:
+        """A former process was done with what has these ticks, behind the order epoch; ``saved`` may be empty."""
+        self._turns.reached.resume(saved)
+
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 
     def receive(
-        self, topic: int, number: int, deps: list[int], content: Any, size: int, now: float, *, retained: bool = False
+        self,
+        topic: int,
+        number: int,
+        deps: list[int],
+        content: Any,
+        size: int,
+        now: float,
+        *,
+        retained: bool = False,
+        ticks: Ticks = (),
     ) -> list[Output]:
         """An event arrived from the ENS. ``retained``: the broker sent it from its store, as a subscription asked it to
         (R5)."""
         turns = self._turns
-        turns.receive(Sequenced(topic, number, deps, content, size, now, retained), now)
+        entry = Sequenced(topic, number, deps, content, size, now, retained)
+        if ticks:
+            entry.ticks = ticks
+        turns.receive(entry, now)
         out, turns.out = turns.out, []
         return turns.audible(out) if turns.left else out
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from inorder.endpoint.notifications import Bounded, GapReason
+from inorder.endpoint.ticks import Ticks
 from inorder.endpoint.waiting import Sequenced
 
 Mode = Literal["strict", "tag"] | Bounded
@@ -59,12 +60,14 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A number's entry in the log: its dependencies, and the content, or ``None`` for one that was never stored."""
+    """A number's entry in the log: its dependencies, the content, or ``None`` for one that was never stored, and its
+    ticks."""
 
     number: int
     deps: list[int]
     content: Any
     size: int
+    ticks: Ticks = ()
 
 
 class OrderingCounts(msgspec.Struct):

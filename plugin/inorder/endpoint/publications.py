@@ -59,8 +59,8 @@ class Publication:
         content: the client's own; opaque here.
         to_log: returns what an event log keeps of it (R18), or ``None`` where that is too large; ``size``: its bytes.
         info: the topic's id and stage, once a worker named it.
-        number, deps, in_payload: its timestamp, once stamped; ``top``: the highest stage that it visited, where that
-            is above the topic's own.
+        number, deps, ticks, in_payload: its timestamp, once stamped; ``top``: the highest stage that it visited, where
+            that is above the topic's own.
         cancelled: the caller gave up; a number that was not handed over becomes void.
         handed: the ENS was given it at least once, so it may have been delivered.
         doubtful: the fate of such an earlier hand-over is unknown, so its number can never become void.
@@ -94,6 +94,7 @@ class Publication:
         "size",
         "state",
         "through",
+        "ticks",
         "to_log",
         "top",
         "topic",
@@ -115,6 +116,7 @@ class Publication:
         self.asked_epoch = 0
         self.number = 0
         self.deps: list[int] = []
+        self.ticks: tuple[int, ...] = ()
         self.in_payload = False
         self.top = -1
         self.cancelled = False

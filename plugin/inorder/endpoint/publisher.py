@@ -168,6 +168,7 @@ class Publisher:
             return answers
         self._epochs[frame.stage] = frame.epoch
         tops = dict(pairs(frame.tops, strict=False)) if frame.tops else {}
+        ticks = {each[0]: each[1:] for each in frame.ticks if each}
         for event in frame.events:
             publication = self._take(event.counter)
             if publication is None:
@@ -176,6 +177,8 @@ class Publisher:
             publication.in_payload = event.in_payload
             if tops:
                 publication.top = tops.get(event.counter, -1)
+            if ticks:
+                publication.ticks = ticks.get(event.counter, ())
             if publication.use is not None:
                 publication.use.number = event.number
             if publication.cancelled and not publication.handed:

@@ -100,7 +100,7 @@ class Publishing:
         domain = self._arrivals.domain
         for each in answers.ready:
             if each.state is _STAMPED:
-                stamp = TotalStamp(domain, each.topic_id, each.number, each.deps)
+                stamp = TotalStamp(domain, each.topic_id, each.number, each.deps, each.ticks)
                 effects.append(HandOver(each, encode_stamp(stamp)))
         for each in answers.forgotten:
             effects.append(Failed(each, Forgotten(each.topic[1], may_be_delivered=each.handed)))

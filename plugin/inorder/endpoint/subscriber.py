@@ -21,27 +21,30 @@ class SubscriptionChange:
         anew: topics that the client has already begin anew with it (R12, R17).
         starts: what has been answered of it; by topic, because after a reconnection it is answered again.
         left: up to which number the topics that it leaves are to be read, so far as that is answered (R22).
+        reached: what a durable client was done with (R23), once that is answered.
     """
 
-    __slots__ = ("anew", "covered", "filters", "left", "starts", "version")
+    __slots__ = ("anew", "covered", "filters", "left", "reached", "starts", "version")
 
     def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
         self.version, self.filters, self.anew = version, filters, anew
         self.covered = filter_set(filters)
         self.starts: dict[int, TopicStart] = {}
         self.left: dict[int, TopicStart] = {}
+        self.reached: list[int] = []
 
 
 class Subscriber:
     """A client's subscription with total order, as the topic managers know it.
 
     Args:
-        bounded: this client may take events out of turn (R6), so its timestamps must stay full (R21).
+        bounded: this client may take events out of turn (R6), so its timestamps need ticks (R23).
         durable: the subscription stays, however long the client is away (R12).
 
     Attributes:
         ends: up to which numbers the topics are to be read that the last complete change has left (R22).
         created: those of them that were created before the change passed, and never named to this client.
+        reached: the order epoch and the ticks with which the last complete change goes on, if it is durable (R23).
     """
 
     def __init__(self, *, bounded: bool, durable: bool = False) -> None:
@@ -55,6 +58,7 @@ class Subscriber:
         self._left: dict[int, TopicInfo] = {}  # R22: topics that are only read on
         self.ends: dict[int, int] = {}
         self.created: list[int] = []
+        self.reached: list[int] = []
         self._order_epoch = 0
 
     @property
@@ -144,6 +148,7 @@ class Subscriber:
             return None
         change.starts.update((each.topic.id, each) for each in frame.topics)
         change.left.update((each.topic.id, each) for each in frame.left)
+        change.reached = frame.reached or change.reached
         if frame.more:
             return None
         wild = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
@@ -155,6 +160,7 @@ class Subscriber:
                 start = TopicStart(info, 0, [])
             starts.append(start)
         self._filters, self._covered, self._change, self._is_expired = change.filters, change.covered, None, False
+        self.reached = change.reached
         self.created = [
             info.id
             for each in change.left.values()

@@ -219,6 +219,7 @@ class Subscribing:
             self._lease.completed(self._began)
             self._arrivals.check_lease(now)
             self._name_left(self._subscriber.created, now)
+            self._ordering.resume(self._subscriber.reached)
             outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
             self._arrivals.deliver(outputs)
             self._read_through(now)

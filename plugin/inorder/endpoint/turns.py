@@ -1,4 +1,4 @@
-"""Turns: an event is notified when everything before it was (R4), or is late (R5)."""
+"""Turns: an event is notified when everything before it was (R4), or is late (R5, R23)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from inorder.endpoint.gaps import MAX_PASSED
 from inorder.endpoint.notifications import GapReason, Verdict
 from inorder.endpoint.outputs import GapFound, Left, OrderingCounts, OrderingTimes, Output, Watcher
 from inorder.endpoint.reader import TopicReader
+from inorder.endpoint.ticks import Reached
 from inorder.endpoint.unbegun import Unbegun
 from inorder.endpoint.waiting import Sequenced, WaitingRoom, hole
 
@@ -38,6 +39,8 @@ class Turns:
         # The topics that have a clock, in the order in which they began; all others that matter are in unbegun.
         self.readers: dict[int, TopicReader] = {}
         self.unbegun = Unbegun(times)
+        # R23: how far a reader that takes events out of turn has got in the one order. Strict ones do not look at it.
+        self.reached = Reached()
         # Everything in it is of a topic with a reader, and sleeps on a number above a reader's clock.
         self.room = WaitingRoom(has_limits=not is_strict)
         # Topics with a reader that has learned of a number above its clock, and perhaps some whose clock is there by
@@ -228,7 +231,7 @@ class Turns:
         entry.done = True
         reader.clock = entry.number
         if not entry.is_hole:
-            if not self.is_leased:
+            if not self.is_leased or not (self.is_strict or self.reached.take(entry.ticks)):
                 entry.verdict = Verdict.LATE
             self.out.append(entry)
         elif entry.hole is None:
@@ -346,6 +349,7 @@ class Turns:
         self.behind.clear()
         self.jumping.clear()
         self.room, self.on_hold = WaitingRoom(has_limits=not self.is_strict), []
+        self.reached = Reached()
 
 
 def _nothing(now: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from inorder.endpoint.notifications import GapReason, Verdict
+from inorder.endpoint.ticks import Ticks, Waiting
 
 TIDY_AT = 64
 """Places of those that left, beyond twice as many as wait, before they are dropped."""
@@ -35,6 +36,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
         done: it left (notified, dropped or replaced); what still points to it ignores it.
         repaired: it came from the event log (R18).
         waited_topic, waited_number: the number that it slept on last, 0 where it never slept.
+        ticks: see :mod:`inorder.endpoint.ticks`.
     """
 
     topic: int
@@ -51,6 +53,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
     repaired: bool = False
     waited_topic: int = 0
     waited_number: int = 0
+    ticks: Ticks = ()
 
     def __repr__(self) -> str:
         kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
@@ -66,7 +69,7 @@ class WaitingRoom:
     """All waiting events by topic and number, with the numbers that wake them.
 
     Args:
-        has_limits: events may go before their turn (R6): :meth:`lowest` and :meth:`oldest` are asked for.
+        has_limits: events may go before their turn (R6): :meth:`lowest`, :meth:`before` and :meth:`oldest` are asked.
 
     Attributes:
         size: bytes that waiting events count for.
@@ -79,6 +82,7 @@ class WaitingRoom:
         self._order: dict[int, list[int]] = {}
         self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
         self._arrivals: deque[Sequenced] = deque()
+        self._by_ticks = Waiting()
         self.size = 0
         self.count = 0
 
@@ -115,6 +119,7 @@ class WaitingRoom:
             heappush(self._order.setdefault(topic, []), number)
             if not entry.is_hole:
                 self._arrivals.append(entry)
+                self._by_ticks.put(entry)
 
     def remove(self, entry: Sequenced) -> None:
         """An entry leaves. Its heap and alarm places are cleared when they are next met."""
@@ -132,6 +137,7 @@ class WaitingRoom:
         """Drop the places of events that have left, once these are the majority."""
         if len(self._arrivals) > 2 * self.count + TIDY_AT:
             self._arrivals = deque(each for each in self._arrivals if not each.done)
+            self._by_ticks.tidy(2 * self.count + TIDY_AT)
         if len(self._order[topic]) > 2 * len(waiting) + TIDY_AT:
             self._order[topic] = sorted(waiting)
 
@@ -176,6 +182,11 @@ class WaitingRoom:
                 return entry
             heappop(order)
         return None
+
+    def before(self, entry: Sequenced) -> Sequenced | None:
+        """Return a waiting event that comes before the entry by its ticks (R23)."""
+        found: Sequenced | None = self._by_ticks.before(entry.ticks)
+        return found
 
     def oldest(self) -> Sequenced | None:
         """Return the event that waits longest."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from inorder.protocol.stamp import MAX_STAGES
 from inorder.protocol.wire import MAX_FRAME_BYTES
 from inorder.settings import declaring as declare
 from inorder.settings.texts import is_address, is_store
 
-MAX_STAGES = 64
 _NO_BOUND = "a whole number from 0 (0: no such bound)"
 _lists = declare.list_reader(declare.list_reader(declare.text_reader(bool), list), list)
 

@@ -25,16 +25,16 @@ class LogConformance:
     """The contract of event logs (R18), a part of the journal's."""
 
     def test_a_log_is_written_with_the_rows_that_caused_it(self, make_journal: MakeJournal, journal: Journal) -> None:
-        """A log gets an event, its complete dependencies and its end in the order of their rows."""
+        """A log gets an event, its complete timestamp and its end in the order of their rows."""
         epoch = journal.claim(0, "a")
-        whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(range(256))), LogRow(7, 2, 1001, None, b"two")
+        whole, rides = LogRow(7, 1, 1000, [2, 9], bytes(256), (1, 1, 5)), LogRow(7, 2, 1001, None, b"two")
         journal.append([Batch(0, epoch, 1, b"x")], [whole, rides, LogRow(8, 1, 1002, [], None)])
         reader = make_journal().log_reader()
         assert reader.read(7, [1, 9], 0, 10, 100).rows == [whole], "2 is on its way up"
-        journal.append([Batch(0, epoch, 2, b"x")], [LogDeps(7, 2, [2, 10]), LogRow(7, 3, 1003, [], b"three")])
+        journal.append([Batch(0, epoch, 2, b"x")], [LogDeps(7, 2, [2, 10], (1, 3, 5)), LogRow(7, 3, 1003, [], b"3")])
         page = reader.read(7, [1, 9], 0, 10, 1000)
-        assert (page.rows[:2], page.first, page.last, page.through) == ([whole, rides._replace(deps=[2, 10])], 1, 3, 9)
-        assert (reader.totals([7, 9]), len(reader.oldest(7, 2, 9))) == ([LogTotals(7, 3, 264, 1000, 3)], 2)
+        assert (page.rows[0], page.rows[1].ticks, page.first, page.last, page.through) == (whole, (1, 3, 5), 1, 3, 9)
+        assert (reader.totals([7, 9]), len(reader.oldest(7, 2, 9))) == ([LogTotals(7, 3, 260, 1000, 3)], 2)
         assert reader.oldest(7, 1, 2) == [Oldest(1, 1000, 256, [2, 9]), Oldest(2, 1001, 3, [2, 10])]
         journal.append([Batch(0, epoch, 3, b"x")], [LogTrim(7, 2)])
         page = reader.read(7, [1, 9], 0, 10, 1000)

@@ -234,12 +234,13 @@ class TrimLog(Command, tag=31):
 
 
 class SaveNumbers(Command, tag=32):
-    """A durable subscriber's clock (R18), at the bottom stage: flat pairs."""
+    """A durable subscriber's clock (R18), at the bottom stage: flat pairs. ``reached``: see the frame."""
 
     client_id: str
     incarnation: int
     request: int
     numbers: list[int]
+    reached: list[int] = []
 
 
 class EndDurable(Command, tag=33):
@@ -311,13 +312,14 @@ class Send:
 class LogEvent:
     """A number of a logged topic was issued (R18): its row is to be written in the same commit. ``deps`` is ``None``
     while the timestamp is on its way up; ``content`` is empty where it stands beside the request with this
-    ``counter``, and ``None`` where there is none."""
+    ``counter``, and ``None`` where there is none. ``ticks``: see :mod:`inorder_worker.sequencer.ticks`."""
 
     topic: int
     number: int
     deps: list[int] | None
     content: bytes | None
     counter: int
+    ticks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -327,6 +329,7 @@ class LogDeps:
     topic: int
     number: int
     deps: list[int]
+    ticks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ class DurableSubscriptions:
                 if topic in known.active and number > clock.numbers.get(topic, 0):
                     clock.numbers[topic] = number
                     clock.bases.pop(topic, None)
+            if clock.reached < command.reached and len(command.reached) <= 1 + self._state.count:
+                clock.reached = command.reached
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
 
     def _given(self, topic: int, number: int) -> int:

@@ -134,19 +134,25 @@ class EventLog:
     # -- rows --------------------------------------------------------------------------------------------------
 
     def numbered(
-        self, manager: TopicManager, number: int, deps: list[int] | None, content: bytes | None, counter: int
+        self,
+        manager: TopicManager,
+        number: int,
+        deps: list[int] | None,
+        ticks: tuple[int, ...],
+        content: bytes | None,
+        counter: int,
     ) -> bool:
         """A number was issued: its row goes into this commit. Return whether the log has what was published."""
         if not manager.logged:
             return False
         manager.log_first = manager.log_first or number
-        self._outbox.log(LogEvent(manager.id, number, deps, content, counter))
+        self._outbox.log(LogEvent(manager.id, number, deps, content, counter, ticks))
         return content is not None
 
-    def completed(self, manager: TopicManager, number: int, deps: list[int]) -> None:
+    def completed(self, manager: TopicManager, number: int, deps: list[int], ticks: tuple[int, ...]) -> None:
         """The timestamp of a number that was issued before is complete."""
         if 0 < manager.log_first <= number:
-            self._outbox.log(LogDeps(manager.id, number, deps))
+            self._outbox.log(LogDeps(manager.id, number, deps, ticks))
 
     def since(self, order_epoch: int) -> list[int]:
         """Return the topics with rows that came to this stage after an order epoch (R14)."""

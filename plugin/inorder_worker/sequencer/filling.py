@@ -22,9 +22,7 @@ class Filling:
         """Add an entry for each risen member of the group that this stage fills in. The topic's previous timestamp
         implies the others (R21)."""
         state, fills = self._state, group.fills
-        if manager.bounded:
-            self._carry(manager, fills, deps)
-        elif fills:
+        if fills:
             since, base = manager.filled, manager.base
             steps = state.tick - since
             if steps > MEMBER_STEPS and fills.bit_count() * MEMBER_STEPS < steps:  # else one member is too many

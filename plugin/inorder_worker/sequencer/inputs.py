@@ -80,4 +80,4 @@ def command_of(client_id: str, incarnation: int, frame: Requested) -> AnyCommand
             how = frame.bounded, frame.durable, frame.anew
             return ChangeSubscription(client_id, incarnation, frame.version, frame.filters, *how)
         case SaveClock():
-            return SaveNumbers(client_id, incarnation, frame.request, frame.numbers)
+            return SaveNumbers(client_id, incarnation, frame.request, frame.numbers, frame.reached)

@@ -21,7 +21,7 @@ from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager
 
 SLICE_BYTES: Final = 64 * 1024
 """Bytes after which others have a turn: a millisecond's work or two."""
-_RECORDS: Final = 256
+_RECORDS: Final = 224
 """Numbers that are written together."""
 _encoder: Final = msgspec.msgpack.Encoder()
 

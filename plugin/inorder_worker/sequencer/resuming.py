@@ -83,6 +83,12 @@ def keep_clock(state: StageState, ride: SubscribedRide) -> None:
             clock.bases[topic] = ride.bases.get(topic, [])
 
 
+def saved_ticks(state: StageState, ride: SubscribedRide) -> list[int]:
+    """Return the order epoch and the ticks of what a client was done with (R23), if its subscription is durable."""
+    clock = state.clocks.get(ride.client_id)
+    return [] if clock is None else clock.reached
+
+
 def note_given(state: StageState, client_id: str, incarnation: int) -> None:
     """A durable subscriber's session ends here: what is numbered from now on it cannot have been notified of."""
     known = state.overlaps.get(client_id)

@@ -41,6 +41,7 @@ class StampRide(Ride, tag=1):
             it relies on add what came behind that one.
         proves: what its client said of numbers is proved on its way (``claims``).
         is_given_up: a stage could not add what it follows (R19), so it must never be published.
+        ticks: from its home on, see ``ticks`` (R23).
     """
 
     client_id: str
@@ -62,6 +63,7 @@ class StampRide(Ride, tag=1):
     since: int = 0
     proves: bool = False
     is_given_up: bool = False
+    ticks: tuple[int, ...] = ()
 
 
 class CompleteRide(Ride, tag=2):
@@ -69,7 +71,7 @@ class CompleteRide(Ride, tag=2):
     request that was made again the home may answer that its number was ``abandoned``, or with the number 0 that the
     counter is forgotten; with -1 it says that the session has too many numbers open. To its home a stage above says
     ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``: the highest stage
-    that it visited, where that is above its home and known."""
+    that it visited, where that is above its home and known. ``ticks``: all of the timestamp's (R23)."""
 
     client_id: str
     incarnation: int
@@ -81,6 +83,7 @@ class CompleteRide(Ride, tag=2):
     entry: int = 0
     abandoned: bool = False
     top: int = -1
+    ticks: tuple[int, ...] = ()
 
 
 class TopicRide(Ride, tag=3):
@@ -121,6 +124,7 @@ class SubscriptionRide(Ride, tag=4):
         resumed: where it resumes, filled stage by stage.
         owner: see the session.
         left: topics that it leaves; their numbers are among ``starts``, too (R22).
+        ticks: of each stage that it has passed, the bottom one first (R23).
     """
 
     client_id: str
@@ -139,6 +143,7 @@ class SubscriptionRide(Ride, tag=4):
     resumed: list[Resumed] = []
     owner: str = ""
     left: list[int] = []
+    ticks: tuple[int, ...] = ()
 
 
 class SubscribedRide(Ride, tag=5):

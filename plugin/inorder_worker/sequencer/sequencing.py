@@ -151,7 +151,7 @@ class Subscription(msgspec.Struct):
     Attributes:
         client_id, incarnation, version: the last change applied.
         filters: its filters, for topics created later (R13).
-        bounded: the client may take events out of turn, so timestamps stay full for it (R21).
+        bounded: the client may take events out of turn, so it needs ticks (R23).
         active: topics the client is subscribed to.
         plain: those whose stamps it can read in the payload only.
         lingering: dropped topics that still count (R10), with (incarnation, version) of the change that dropped them.
@@ -384,7 +384,7 @@ class Overlaps:
         return once & ~bit, twice & ~bit
 
     def has_bounded(self, topic: int) -> bool:
-        """Tell whether a subscription that may take events out of turn contains the topic (R21)."""
+        """Tell whether a subscription that may take events out of turn contains the topic (R23)."""
         return bool(self._bounded.once >> topic & 1)
 
     def has_plain(self, topic: int) -> bool:

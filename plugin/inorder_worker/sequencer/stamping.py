@@ -16,6 +16,7 @@ from inorder_worker.sequencer.rides import CompleteRide, SessionKey, StampRide
 from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.sessions import take_ended
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
+from inorder_worker.sequencer.ticks import Ticks, first_ticks, passed
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
 
 _PENDING = NumberState.PENDING
@@ -66,6 +67,8 @@ class Stamping:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
+                if manager.bounded:
+                    frame.ticks.append((counter, *manager.records[complete.number].ticks))
                 room -= len(complete.deps)
         if len(session.answers) > (most := self._state.settings.answers_kept):
             session.keep_answers(most, topics)
@@ -89,7 +92,9 @@ class Stamping:
         if record is None or record.state in GIVEN_UP:
             self._outbox.timestamps(key).abandoned += (counter, topic, number)
         elif record.deps is not None:
-            self._outbox.stamped(key, StampedEvent(counter, topic, number, record.deps, record.in_payload))
+            self._outbox.stamped(
+                key, StampedEvent(counter, topic, number, record.deps, record.in_payload), record.ticks
+            )
         else:
             # where the request entered, below, the timestamp may be complete already, and its client asks here now
             manager.riding[number] = self._state.index
@@ -136,6 +141,7 @@ class Stamping:
         deps: list[int] = []
         group = state.group(manager)
         top, required, since = self._way(session, manager, group, asked.required)
+        ticks = self._first_ticks(manager, group) if manager.bounded else ()
         self._filling.fill(manager, group, deps)
         if asked.after or group.neighbours:
             top = min(top, self._following.add(session, manager, counter, group, asked.after, deps))
@@ -145,9 +151,9 @@ class Stamping:
         client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
         complete = top == state.index
         known = deps if complete else None
-        is_logged = manager.logged and self._log.numbered(manager, number, known, asked.content, counter)
+        is_logged = manager.logged and self._log.numbered(manager, number, known, ticks, asked.content, counter)
         manager.records[number] = NumberRecord(
-            client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged
+            client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged, ticks
         )
         place = (topic, number)
         session.open[place] = None
@@ -159,8 +165,7 @@ class Stamping:
             self._forgetting.added(manager)
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
-        manager.rode = number
-        manager.riding[number] = -1
+        manager.rode, manager.riding[number] = number, -1
         self._outbox.up(
             StampRide(
                 client_id=client_id,
@@ -177,9 +182,14 @@ class Stamping:
                 required=required,
                 since=since,
                 proves=session.proves,
+                ticks=ticks,
             )
         )
         return None
+
+    def _first_ticks(self, manager: TopicManager, group: Group) -> Ticks:
+        """Return the ticks (R23) of the event that was just numbered, before its timestamp is filled in."""
+        return first_ticks(self._state, is_grouped=bool(group.fills or group.above or manager.removed))
 
     def _way(
         self, session: Session, manager: TopicManager, group: Group, required: list[int]
@@ -244,7 +254,8 @@ class Stamping:
             complete = self._number(session, manager, counter, ride.entry, ride)
             session.keep_answers(self._state.settings.answers_kept, self._state.topics)
             if complete is not None:
-                self._outbox.send(ride.entry, self._completion(ride, complete))
+                ticks = manager.records[complete.number].ticks
+                self._outbox.send(ride.entry, self._completion(ride, complete, ticks))
 
     def _complete_again(self, ride: StampRide, topic: int, number: int) -> None:
         record = self._state.topics[topic].records.get(number)
@@ -256,7 +267,7 @@ class Stamping:
             self._state.topics[topic].riding[number] = ride.entry
         else:
             event = StampedEvent(ride.counter, topic, number, record.deps, record.in_payload)
-            self._outbox.send(ride.entry, self._completion(ride, event))
+            self._outbox.send(ride.entry, self._completion(ride, event, record.ticks))
 
     def _session(self, ride: StampRide) -> Session:
         """Return the session of a request from below, for which the stage of its entry vouches; begin one if there is
@@ -282,7 +293,7 @@ class Stamping:
         state = self._state
         if ride.number > manager.number:
             state.raise_number(manager, ride.number)
-        group = state.group(manager)
+        group, ticks = state.group(manager), passed(state, ride.ticks)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
         self._filling.fill(manager, group, deps)
@@ -292,16 +303,16 @@ class Stamping:
         is_given_up = ride.is_given_up or not is_known
         # also one that is given up: a log would serve it (R18), and all readers must sort it alike
         if ride.top < state.index:
-            self._outbox.up(replace(ride, deps=deps, is_given_up=is_given_up))
+            self._outbox.up(replace(ride, deps=deps, is_given_up=is_given_up, ticks=ticks))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = replace(self._completion(ride, event), abandoned=is_given_up, top=state.index)
+        completion = replace(self._completion(ride, event, ticks), abandoned=is_given_up, top=state.index)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
 
     @staticmethod
-    def _completion(ride: StampRide, event: StampedEvent) -> CompleteRide:
+    def _completion(ride: StampRide, event: StampedEvent, ticks: Ticks = ()) -> CompleteRide:
         return CompleteRide(
             ride.client_id,
             ride.incarnation,
@@ -311,6 +322,7 @@ class Stamping:
             event.deps,
             event.in_payload,
             ride.entry,
+            ticks=ticks,
         )
 
     def _take_back(self, manager: TopicManager, record: NumberRecord) -> None:
@@ -330,11 +342,11 @@ class Stamping:
         abandoned = ride.abandoned
         if manager.stage == state.index:
             record = manager.records[ride.number]
-            record.deps = ride.deps
+            record.deps, record.ticks = ride.deps, ride.ticks
             if abandoned:
                 self._take_back(manager, record)
             again = manager.riding.pop(ride.number, -1)
-            self._log.completed(manager, ride.number, ride.deps)
+            self._log.completed(manager, ride.number, ride.deps, ride.ticks)
             abandoned = abandoned or record.state in GIVEN_UP
             if again == state.index:
                 ride = replace(ride, entry=again)  # answered below
@@ -352,6 +364,6 @@ class Stamping:
             self._outbox.timestamps(key).abandoned += (ride.counter, ride.topic, ride.number)
         else:
             event = StampedEvent(ride.counter, ride.topic, ride.number, ride.deps, ride.in_payload)
-            frame = self._outbox.stamped(key, event)
+            frame = self._outbox.stamped(key, event, ride.ticks)
             if ride.top >= 0:
                 frame.tops += (ride.counter, ride.top)

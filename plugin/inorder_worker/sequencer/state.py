@@ -26,10 +26,12 @@ from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 class DurableClock(msgspec.Struct):
     """The saved clock of a durable subscription has the last number that was done with, by topic (R18). ``bases``:
-    where nothing of a topic was, what its first event depends on beside its own dependencies (R8)."""
+    where nothing of a topic was, what its first event depends on beside its own dependencies (R8). ``reached``: of a
+    subscriber that takes events out of turn, the order epoch and the ticks of what was done with (R23)."""
 
     numbers: dict[int, int] = {}
     bases: dict[int, list[int]] = {}
+    reached: list[int] = []
 
 
 class Switch(msgspec.Struct):
@@ -67,7 +69,7 @@ class StageData:
     Attributes:
         index, count: which stage this is, and how many there are (0 is the top, ``count - 1`` the bottom).
         now: stage time, ms.
-        tick: the stage's count of events (created here or passing), R2's atomic steps.
+        tick: the stage's count of events (created here, passing or announced): R2's atomic steps, in their order (R23).
         sent, outbox, received: the links' last numbers and what is not yet acknowledged.
         order: all topics in the topic order, from the top.
         order_epoch: of that order; ``homes_epoch``: the last one in which a topic came to another stage (R14).
@@ -79,6 +81,7 @@ class StageData:
         clocks: what durable subscribers have saved, at the bottom stage (R18).
         automatic: what an operator has said of topics that change places by themselves, known at the bottom stage
             (R15); ``None``: nothing yet, the settings say it.
+        announced: the ticks at the stages below, the bottom one first, of the last subscription that passed (R23).
         ended_since: all sessions that were dropped since then are in ``ended``, 0: all there were.
         lingering: how many of the lingers were not over when that was looked at last.
         left_behind: what sessions that were dropped had used, oldest first, with the stage time until which it counts
@@ -105,6 +108,7 @@ class StageData:
     rules: list[LogRule] = field(default_factory=list)
     clocks: dict[str, DurableClock] = field(default_factory=dict)
     automatic: Automatic | None = None
+    announced: list[int] = field(default_factory=list)
     ended_since: int = 0
     lingering: int = 0
     left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = field(default_factory=list)
@@ -378,12 +382,14 @@ class Outbox:
         self.reply(*key, frame)
         return frame
 
-    def stamped(self, key: SessionKey, event: StampedEvent) -> Timestamps:
+    def stamped(self, key: SessionKey, event: StampedEvent, ticks: tuple[int, ...] = ()) -> Timestamps:
         """Answer one request with its complete timestamp; return the frame that has it."""
         frame = self.timestamps(key)
         if len(event.deps) > FEW_ENTRIES and frame.events:
             frame = self.new_timestamps(key)
         frame.events.append(event)
+        if ticks:
+            frame.ticks.append((event.counter, *ticks))
         return frame
 
     def send(self, stage: int, ride: AnyRide) -> None:

@@ -18,10 +18,11 @@ from inorder_worker.sequencer.bases import begin_behind
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
-from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, start_of, topics_created
+from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, saved_ticks, start_of, topics_created
 from inorder_worker.sequencer.rides import ExpireRide, LingerEndRide, SubscribedRide, SubscriptionRide, TopicRide
 from inorder_worker.sequencer.sequencing import Subscription, add_all_to, bit_set, turned
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
+from inorder_worker.sequencer.ticks import announced
 from inorder_worker.sequencer.topic_manager import Session
 
 PARTS_OF_A_START = 20
@@ -231,11 +232,13 @@ class Subscribing:
             begin_behind(self._state, set(ride.topics) - known.active, known.active.intersection(ride.topics))
 
     def _announce(self, ride: SubscriptionRide) -> None:
-        """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below."""
+        """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below. What passes here from now on is
+        behind that (R23)."""
         state = self._state
         for topic, start in pairs(ride.starts):
             if start > (manager := state.topics[topic]).number:
                 state.raise_number(manager, start)
+        ride.ticks = announced(state, ride.ticks)
 
     def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
         """Store the changed subscription; return its lingering topics."""
@@ -283,7 +286,7 @@ class Subscribing:
         ]
         keep_clock(state, ride)
         left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left]
-        answer, room = Subscribed(ride.version, [], more=True, left=[]), MAX_ENTRIES
+        answer, room = Subscribed(ride.version, [], more=True, left=[], reached=saved_ticks(state, ride)), MAX_ENTRIES
         for at, start in enumerate([*topics, *left]):
             if room < 0:
                 self._outbox.reply(ride.client_id, ride.incarnation, answer)

@@ -33,6 +33,7 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
         created: stage time (ms), for ``confirm_timeout``.
         in_payload: the envelope form that went with it.
         logged: the event log has what was published under it (R18).
+        ticks: of the timestamp, once it is complete (R23).
     """
 
     client_id: str
@@ -45,6 +46,7 @@ class NumberRecord(msgspec.Struct, array_like=True, gc=False):
     created: int
     in_payload: bool
     logged: bool = False
+    ticks: tuple[int, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -61,7 +63,7 @@ class TopicManager(msgspec.Struct):
             (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
         tick: when ``number`` last rose, in the stage's own count of events.
         filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
-        bounded: a reader that takes events out of turn is subscribed: every timestamp is full.
+        bounded: a reader that takes events out of turn is subscribed: timestamps have ticks (R23).
         removed: topics that left the group, as a bit set that grows in place; carried once more (R10).
         in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
         base: the highest dependency carried for each topic, all timestamps together (R8), and what none

@@ -107,7 +107,7 @@ class EventLogs:
         for number in page.damaged:
             self.damaged += 1
             log.error("event=log_damaged topic=%d number=%d", frame.topic, number, extra=SELDOM)
-        events = [LoggedEvent(row.number, row.stored_ms, row.deps or [], row.content) for row in page.rows]
+        events = [LoggedEvent(row.number, row.stored_ms, row.deps or [], row.content, row.ticks) for row in page.rows]
         self.events_read += len(events)
         return LoggedEvents(frame.request, frame.topic, frame.ranges, page.through, events, page.first, page.last)
 

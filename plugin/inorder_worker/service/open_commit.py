@@ -85,7 +85,7 @@ class OpenCommit:
         if content is not None and not content:
             content = contents.get(change.counter)
             self.size += len(content or b"")
-        self.log.append(LogRow(change.topic, change.number, now_ms(), change.deps, content))
+        self.log.append(LogRow(change.topic, change.number, now_ms(), change.deps, content, change.ticks))
 
     def settle_with(self, work: Work) -> None:
         """A request was run, or dropped: its source hears of it with this commit's answers."""

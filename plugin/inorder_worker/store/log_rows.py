@@ -21,13 +21,14 @@ _SEALED: Final = ("topic", "number", "stored_ms", "deps", "content", "size")
 
 class LogRow(NamedTuple):
     """One stored event: its topic's id and number, when it was stored (ms since 1970), dependencies (flat, ``None``
-    while its timestamp rides up) and content (``None``: it was not sent)."""
+    while its timestamp rides up), content (``None``: it was not sent) and ticks (R23)."""
 
     topic: int
     number: int
     stored_ms: int
     deps: list[int] | None
     content: bytes | None
+    ticks: tuple[int, ...] = ()
 
 
 LogWrite: TypeAlias = LogRow | LogDeps | LogTrim | OrderRow
@@ -89,7 +90,7 @@ class LogReader(Protocol):
 
 def values_of(row: LogRow) -> dict[str, Any]:
     """Return the columns of a row."""
-    deps = None if row.deps is None else msgspec.msgpack.encode(row.deps)
+    deps = None if row.deps is None else _packed(row.deps, row.ticks)
     values = {
         "topic": row.topic, "number": row.number, "stored_ms": row.stored_ms, "deps": deps, "content": row.content,
         "size": len(row.content or b""),
@@ -109,9 +110,17 @@ def row_problem(found: Mapping[Any, Any]) -> Problem | None:
     return Problem("event_log", None, found["number"], detail)
 
 
-def deps_of(data: bytes | None) -> list[int] | None:
-    """Decode stored dependencies."""
-    return None if data is None else msgspec.msgpack.decode(data, type=list[int])
+def _packed(deps: list[int], ticks: tuple[int, ...]) -> bytes:
+    """Return the column ``deps``: the flat list; where there are ticks, a list of it and of these."""
+    return msgspec.msgpack.encode((deps, ticks) if ticks else deps)
+
+
+def unpacked(data: bytes | None) -> tuple[list[int] | None, tuple[int, ...]]:
+    """Return dependencies and ticks of the column ``deps``."""
+    if data is None:
+        return None, ()
+    parts: Any = msgspec.msgpack.decode(data)
+    return (parts[0], tuple(parts[1])) if parts and isinstance(parts[0], list) else (parts, ())
 
 
 # -- writing: inside the journal's transaction -----------------------------------------------------------------------
@@ -152,7 +161,7 @@ def _complete(connection: sa.Connection, change: LogDeps) -> None:
     found = connection.execute(_ONE, place).mappings().one_or_none()
     if found is None or row_problem(found):
         return  # damaged: it stays as it is, and is named when it is read
-    values = {**found, "deps": msgspec.msgpack.encode(change.deps)}
+    values = {**found, "deps": _packed(change.deps, change.ticks)}
     connection.execute(_COMPLETE.values(deps=values["deps"], seal=_seal(values)), place)
 
 
@@ -208,7 +217,7 @@ class SqlLogReader:
         """See LogReader."""
         where = {"of": topic, "first": first, "count": count}
         rows = self._run(lambda connection: connection.execute(_OLDEST, where).all())
-        return [Oldest(number, stored_ms, size, deps_of(deps)) for number, stored_ms, size, deps in rows]
+        return [Oldest(number, stored_ms, size, unpacked(deps)[0]) for number, stored_ms, size, deps in rows]
 
     def close(self) -> None:
         """See LogReader."""
@@ -240,7 +249,8 @@ def _read(
                 if row_problem(row):
                     damaged.append(row["number"])
                 elif row["deps"] is not None:
-                    rows.append(LogRow(topic, row["number"], row["stored_ms"], deps_of(row["deps"]), row["content"]))
+                    deps, ticks = unpacked(row["deps"])
+                    rows.append(LogRow(topic, row["number"], row["stored_ms"], deps, row["content"], ticks))
         if taken < len(sizes):
             return LogPage(rows, sizes[taken].number - 1, lowest or 0, highest or 0, damaged)
         through = last

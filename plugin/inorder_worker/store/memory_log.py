@@ -23,7 +23,7 @@ def write(rows: Rows, changes: Iterable[LogWrite]) -> None:
         if isinstance(change, LogRow):
             of[change.number] = change
         elif isinstance(change, LogDeps):
-            of[change.number] = of[change.number]._replace(deps=change.deps)
+            of[change.number] = of[change.number]._replace(deps=change.deps, ticks=change.ticks)
         else:
             for number in list(takewhile(lambda each: each <= change.through, of)):  # noqa: B023
                 del of[number]

@@ -70,7 +70,12 @@ event_log = sa.Table(
     sa.Column("topic", sa.BigInteger, primary_key=True, autoincrement=False, comment="its id"),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("stored_ms", sa.BigInteger, nullable=False, comment="ms since 1970, by the clock of the worker"),
-    sa.Column("deps", sa.LargeBinary, nullable=True, comment="MessagePack; null while the timestamp rides up"),
+    sa.Column(
+        "deps",
+        sa.LargeBinary,
+        nullable=True,
+        comment="MessagePack, with the ticks, if any; null while the timestamp rides up",
+    ),
     sa.Column("content", sa.LargeBinary, nullable=True, comment="null: the publisher did not send it"),
     sa.Column("size", sa.BigInteger, nullable=False, comment="bytes of the content"),
     sa.Column("seal", sa.Text, nullable=False, comment="SHA-256 over the other columns"),

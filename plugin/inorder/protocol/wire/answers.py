@@ -55,7 +55,8 @@ class Timestamps(Frame, tag=34):
     ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``. ``refused``:
     counters that get no number, because the session has as many open as its token allows. ``tops``: of those events
     whose timestamp went above their topic's stage, flat pairs ``counter, stage``: the highest that it visited; for
-    traces, and left out where the stage does not know it any more."""
+    traces, and left out where the stage does not know it any more. ``ticks``: of timestamps that have some, each
+    with its counter in front (R23)."""
 
     stage: int
     epoch: int
@@ -64,6 +65,7 @@ class Timestamps(Frame, tag=34):
     abandoned: list[int] = []
     refused: list[int] = []
     tops: list[int] = []
+    ticks: list[tuple[int, ...]] = []
 
 
 class Settled(Frame, tag=35):
@@ -78,12 +80,14 @@ class Settled(Frame, tag=35):
 class Subscribed(Frame, tag=36):
     """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new. ``more``: the
     rest follows in further frames of this version. ``left``: the topics that the change has left, each with the number
-    up to which its events are still to be read (R22)."""
+    up to which its events are still to be read (R22). ``reached``: of a durable subscription, the order epoch and the
+    ticks that were saved (R23)."""
 
     version: int
     topics: list[TopicStart]
     more: bool = False
     left: list[TopicStart] = []
+    reached: list[int] = []
 
 
 class Numbers(Frame, tag=37):

@@ -171,13 +171,14 @@ class LogRule(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LoggedEvent(msgspec.Struct, array_like=True, gc=False):
-    """An event from the log (R18): its number, when it was stored (ms since 1970, by the worker's clock), its
-    dependencies (flat), and the published content, or ``None`` if its publisher did not send that."""
+    """An event from the log (R18). It was stored at ``stored_ms`` (since 1970, by the worker's clock); ``deps``: flat;
+    ``content``: ``None`` if its publisher did not send that; ``ticks``: of its timestamp (R23)."""
 
     number: int
     stored_ms: int
     deps: list[int]
     content: bytes | None
+    ticks: tuple[int, ...] = ()
 
 
 class Logged(msgspec.Struct, array_like=True, gc=False):

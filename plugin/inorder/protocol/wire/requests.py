@@ -74,7 +74,7 @@ class Settle(Frame, tag=20):
 class Subscribe(Frame, tag=21):
     """Sets the whole new subscription of a client (R7, R11): one change is outstanding at a time, versions rise.
 
-    ``bounded``: this client may take events out of turn (R6), so timestamps must stay full for it (R21). ``durable``:
+    ``bounded``: this client may take events out of turn (R6), so timestamps need ticks for it (R23). ``durable``:
     the subscription stays, however long the client is away (R12). ``anew``: the client begins anew in topics that it
     has already, and needs the bases of all (R12, R17).
     """
@@ -164,10 +164,12 @@ class ShowLogs(Frame, tag=66):
 
 class SaveClock(Frame, tag=67):
     """Saves a durable subscriber's clock at the bottom stage (R18): flat pairs ``topic, number``, each the last event
-    that the application has done with."""
+    that the application has done with. ``reached``: of a client that takes events out of turn, the order epoch and, of
+    each stage, the bottom one first, the highest tick of these events (R23)."""
 
     request: int
     numbers: list[int]
+    reached: list[int] = []
 
 
 class AskDurable(Frame, tag=68):

@@ -12,6 +12,7 @@ from tests.paho.conftest import Make
 from tests.paho.helpers import PATIENCE, Log, connect, subscribed, until
 
 import inorder.paho as mqtt
+from inorder.client.options import ClientTimes
 from inorder.endpoint.notifications import Event
 from inorder.paho.ens import PahoEns
 from inorder.paho.ordering import Arrived, Ordering
@@ -108,7 +109,7 @@ def test_a_copy_is_beside_its_twin_or_not_given() -> None:
 
 
 def test_no_long_name_is_remembered_with_the_number_of_its_copies() -> None:
-    ens = PahoEns("nowhere", properties=True, ready=lambda: None, ping=lambda answered: None)
+    ens = PahoEns("nowhere", properties=True, ready=lambda: None, ping=lambda answered: None, times=ClientTimes())
     name = "made/up/" + "x" * 40_000
     before = sys.getrefcount(name)
     assert [ens.copies_of(name), ens.copies_of(name)] == [0, 0]

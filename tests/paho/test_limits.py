@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,13 @@ from tests.paho.conftest import Make
 from tests.paho.helpers import connect, subscribed, until
 
 import inorder.paho as mqtt
+from inorder.client.options import ClientTimes
 from inorder.errors import InvalidOption, PayloadTooLarge
+from inorder.paho.ens import PahoEns
 from inorder.paho.limits import Limits, limits_of
 from inorder.paho.publication import Publication
+from inorder.ports import Arrival
+from inorder.protocol.filters import mqtt_filter
 from inorder.testing.ens_recorder import unique
 from inorder.testing.services import Mosquitto
 
@@ -174,3 +179,34 @@ def test_what_the_broker_names_by_an_alias_has_its_topic() -> None:
     client._in_packet = {"command": 0x62, "packet": bytearray(b"\0\1"), "remaining_length": 2}
     client._handle_pubrel()
     assert told == [("a", b"2"), ("b", b"3"), ("", b"4"), ("c", b"5"), ("c", b"6"), ("a", b"1")]
+
+
+class Told:
+    """The client's side of a connection."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+
+    def arrived(self, arrival: Arrival) -> None:
+        self.payloads.append(arrival.payload)
+
+
+async def test_what_waits_for_its_subscription_to_have_its_turn_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """A change waits for the one before it as long as the workers are away; the broker's messages come meanwhile."""
+    times, told, kept = ClientTimes(max_waiting=3, max_waiting_bytes=100), Told(), mqtt_filter("c")
+    ens = PahoEns("nowhere", properties=True, ready=lambda: None, ping=lambda answered: None, times=times)
+    ens.attach(asyncio.get_running_loop())
+    ens.up()
+    await ens.connect(told)  # type: ignore[arg-type]
+    for round, sizes in enumerate(([1, 1, 1, 1, 1], [90, 20, 10, 1])):
+        ens.expect([kept])
+        for size in sizes:
+            ens.arrived(Arrival("c", b"x" * size))
+        ens.wake()
+        await asyncio.sleep(0)
+        assert told.payloads == []
+        await ens.subscribe(kept)
+        assert [len(each) for each in told.payloads] == [[1, 1, 1], [90, 10]][round]
+        assert caplog.text.count("event=overflow") == round + 1
+        told.payloads.clear()
+        await ens.unsubscribe(kept)

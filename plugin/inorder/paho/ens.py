@@ -6,14 +6,19 @@ import concurrent.futures
 from collections.abc import Callable, Iterable
 
 from inorder.client.embedded import EmbeddedEns
+from inorder.client.options import ClientTimes
 from inorder.errors import Closed, LinkError
+from inorder.logs import logger
 from inorder.paho.publication import Publication
 from inorder.ports import Arrival, EnsCapabilities, EnsSink, Outgoing
+from inorder.protocol.arrival import bytes_of
 from inorder.protocol.filters import MAX_TOPIC_BYTES, mqtt_filter
 from inorder.protocol.names import Filter, key_of
 from inorder_adapters import mqtt_rules
 from inorder_adapters.mqtt.barriers import Answered, Barriers
 from inorder_adapters.stamp_property import Properties, check_properties
+
+_log = logger("inorder.paho")
 
 STALE_SECONDS = 2.0
 """How long after a reconnection without a session a filter still counts as wanted. Applications subscribe again when
@@ -25,13 +30,15 @@ class PahoEns(EmbeddedEns):
     """paho's connection as an ENS; all but the constructor is called on the event loop's thread.
 
     Arrivals for a filter that paho has asked for, but whose turn among the changes has not come, are kept until then
-    (R9): without a route they would overtake the order.
+    (R9): without a route they would overtake the order. While the workers are away that may be long, so there are as
+    many as may wait for their turn; what is beyond is given up, and found missing where it has a number.
 
     Args:
         address: of the broker, for messages and logs.
         properties: stamps travel in user properties (MQTT 5).
         ready: called when a message may be sent.
         ping: has paho send a PINGREQ, and tell on the event loop's thread when it was answered.
+        times: its ``max_waiting`` and ``max_waiting_bytes``.
 
     Attributes:
         reached: done as soon as the workers are, when only the broker is waited for.
@@ -39,7 +46,13 @@ class PahoEns(EmbeddedEns):
     """
 
     def __init__(
-        self, address: str, *, properties: bool, ready: Callable[[], None], ping: Callable[[Answered], None]
+        self,
+        address: str,
+        *,
+        properties: bool,
+        ready: Callable[[], None],
+        ping: Callable[[Answered], None],
+        times: ClientTimes,
     ) -> None:
         super().__init__(address, SPACE, EnsCapabilities(properties, True, (0, 1, 2), MAX_TOPIC_BYTES))
         self.reached = concurrent.futures.Future[None]()
@@ -52,6 +65,7 @@ class PahoEns(EmbeddedEns):
         self._stale: set[Filter] = set()
         self._expected: dict[Filter, int] = {}
         self._early: list[Arrival] = []
+        self._early_bytes, self._times, self._is_overflowing = 0, times, False
         self._copies_of: dict[str | bytes, int] = {}
 
     async def connect(self, sink: EnsSink) -> None:
@@ -186,9 +200,21 @@ class PahoEns(EmbeddedEns):
             return
         self._barriers.queued += arrival.qos > 0
         if self._expected and self._is_early(arrival.topic):
-            self._early.append(arrival)
+            self._keep(arrival)
         else:
             self._tell(lambda sink: sink.arrived(arrival))
+
+    def _keep(self, arrival: Arrival) -> None:
+        """Keep an arrival until the turn of its filter, if there is room."""
+        size = bytes_of(arrival.payload, arrival.topic, arrival.properties, arrival.stamp)
+        times = self._times
+        if len(self._early) < times.max_waiting and self._early_bytes + size <= times.max_waiting_bytes:
+            self._early.append(arrival)
+            self._early_bytes += size
+        elif not self._is_overflowing:
+            self._is_overflowing = True
+            hint = "messages of a subscription that waits for the workers are given up"
+            _log.warning("event=overflow topic=%s waiting=%d hint=%s", arrival.topic, len(self._early), hint)
 
     def _is_early(self, topic: str) -> bool:
         return any(each.covers(topic) for each in self._expected) and not any(
@@ -196,7 +222,7 @@ class PahoEns(EmbeddedEns):
         )
 
     def _release(self) -> None:
-        early, self._early = self._early, []
+        early, self._early, self._early_bytes, self._is_overflowing = self._early, [], 0, False
         for arrival in early:
             self._take(arrival)
 

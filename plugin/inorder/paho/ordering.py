@@ -104,7 +104,8 @@ class Ordering:
             return
         name = self._name or client_id or "paho"
         name = "".join(each for each in name if each.isprintable())[:100]
-        ens = PahoEns(address, properties=protocol == 5, ready=self._ready, ping=self._ping)
+        times = self._configuration.times
+        ens = PahoEns(address, properties=protocol == 5, ready=self._ready, ping=self._ping, times=times)
         session = Session(self._configuration, f"{name}#{secrets.token_hex(3)}", ens, self)
         session.open()
         self._copies.clear()

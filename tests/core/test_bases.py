@@ -11,9 +11,10 @@ from tests.core.without import RULES
 
 from inorder.protocol.pairs import raise_to
 from inorder.protocol.wire import Subscribed
+from inorder_worker.sequencer.bases import forget_left
 from inorder_worker.sequencer.commands import LeaveSession, OpenSession, StageSettings, Tick
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.sequencer.state import Snapshot
+from inorder_worker.sequencer.state import Snapshot, StageState
 
 NAMES = "abcdef"
 LINGER_MS = 60_000
@@ -165,6 +166,20 @@ def test_what_a_dropped_session_left_behind_counts_for_a_linger() -> None:
     cluster.step(0, Tick())
     snapshot = msgspec.msgpack.decode(cluster.stages[0].snapshot(), type=Snapshot)
     assert snapshot.left_behind == []
+
+
+def test_of_what_was_left_behind_the_oldest_is_forgotten_first() -> None:
+    state = StageState(Snapshot(0, 1))
+    state.left_behind = [(5, {1: (1, 1)}), (7, {2: (2, 1)}), (6, {3: (3, 1)})]
+    state.now = 4
+    forget_left(state)
+    assert len(state.left_behind) == 3
+    state.now = 6
+    forget_left(state)
+    assert state.left_behind == [(7, {2: (2, 1)}), (6, {3: (3, 1)})]
+    state.now = 7
+    forget_left(state)
+    assert state.left_behind == []
 
 
 def test_a_durable_subscriber_that_is_back_begins_new_topics_behind_what_it_has_not_got_yet() -> None:

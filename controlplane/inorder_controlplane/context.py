@@ -43,6 +43,7 @@ class Context:
         turns: of requests that ask the workers.
         edits: held from the look at what a change compares with If-Match until the change is made, so that of two
             changes of one version the second is refused.
+        rights_ended: set when a token or login ends here; another one takes its place (``end_rights``).
     """
 
     settings: ControlPlaneSettings
@@ -55,6 +56,12 @@ class Context:
     parts: dict[str, Any] = field(default_factory=dict)
     turns: Turns = field(default_factory=Turns)
     edits: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rights_ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end_rights(self) -> None:
+        """Have everybody with an open WebSocket looked at, as some token or login has ended."""
+        ended, self.rights_ended = self.rights_ended, asyncio.Event()
+        ended.set()
 
 
 def get_context(connection: HTTPConnection) -> Context:

@@ -86,9 +86,13 @@ async def _listen(socket: WebSocket) -> None:
 
 
 async def _until_over(context: Context, principal: Principal) -> None:
-    """Return when a token or login is not valid any more. While the store does not answer it stays as it is."""
+    """Return when a token or login is not valid any more: at once where it ends here, else at the next look. While the
+    store does not answer it stays as it is."""
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
+        ended = context.rights_ended  # whatever ends from now on, during the look too, is looked at
         with contextlib.suppress(StoreError):
             if not await is_current(principal, context):
                 return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await ended.wait()

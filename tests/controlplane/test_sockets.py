@@ -101,6 +101,36 @@ async def test_who_has_a_socket_open_is_asked_about_again(site: Site) -> None:
     assert [await is_current(each, context) for each in principals] == [False, False]
 
 
+@pytest.mark.parametrize("how", ["revoked", "logged out", "its token revoked"])
+async def test_what_ends_here_ends_its_sockets_at_once(site: Site, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """No look is due meanwhile. Others go on."""
+    monkeypatch.setattr(sockets, "LOOK_SECONDS", 3600.0)
+    browser, csrf = await site.browser("viewer")
+    cookie = {"Cookie": f"inorder_session={browser.cookies['inorder_session']}", "Origin": HERE}
+    bearer = {role: {"Authorization": f"Bearer {site.secrets[role]}"} for role in ("viewer", "operator")}
+    context = site.app.state.context
+
+    async def open_for(headers: dict[str, str]) -> asyncio.Task[None]:
+        async def told(message: Any) -> None:
+            assert message["type"] == "websocket.close"
+
+        socket = WebSocket(scope_of(headers), asyncio.Queue[Any]().get, told)
+        principal = await _principal(site, **headers)
+        return asyncio.create_task(tell(socket, context, principal, asyncio.sleep(3600)))
+
+    ends = await open_for(bearer["viewer"] if how == "revoked" else cookie)
+    stays = await open_for(bearer["operator"])
+    if how == "logged out":
+        await browser.delete("/api/v1/session", headers={"X-CSRF-Token": csrf})
+    else:
+        await site.client("admin").delete(f"/api/v1/tokens/{site.tokens['viewer'].id}")
+    async with asyncio.timeout(PATIENCE):
+        await ends
+    assert not stays.done()
+    stays.cancel()
+    await asyncio.gather(stays, return_exceptions=True)
+
+
 @pytest.mark.parametrize("by_cookie", [True, False])
 async def test_what_was_opened_with_a_token_ends_with_it(
     site: Site, monkeypatch: pytest.MonkeyPatch, by_cookie: bool

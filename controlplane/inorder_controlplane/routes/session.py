@@ -78,6 +78,7 @@ async def log_out(request: Request, response: Response, context: ContextDep, pri
     if (session := principal.session_hash) is not None:
         async with audited(context, principal, "session.end", principal.token_id):
             await context.database.call(lambda store: BrowserSessions(store).end(session))
+            context.end_rights()
     secure, path = request.scope["scheme"] == "https", f"{context.settings.root_path}/"
     response.delete_cookie(COOKIE, path=path, secure=secure, httponly=True, samesite="strict")
 

@@ -67,6 +67,7 @@ async def revoke_token(token_id: str, context: ContextDep, principal: Admin) -> 
         raise Problem("not-found", "there is no token of this id")
     async with audited(context, principal, "token.revoke", token_id, name=found.name):
         revoked = await context.database.call(lambda store: _revoke(store, found, context.now_ms()))
+        context.end_rights()
     return answer(Token, revoked, **_times(revoked))
 
 

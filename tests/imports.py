@@ -105,8 +105,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_analytics.checks": "",
         # What developers measure of every part, the adapters' inside too; it is in no wheel.
         "inorder_bench.costs": "inorder inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.client"
-        " inorder.traces inorder.testing.services inorder_worker.sequencer inorder_adapters inorder_adapters.mqtt"
-        " inorder_adapters.redis inorder_analytics inorder_analytics.spark inorder_bench",
+        " inorder.traces inorder.testing.services inorder.listening inorder.backoff inorder_worker.sequencer"
+        " inorder_adapters inorder_adapters.mqtt inorder_adapters.redis inorder_analytics inorder_analytics.spark"
+        " inorder_bench",
     }.items()
 }
 # What an allowance covers exactly, and not the parts below it too.

@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from inorder.errors import InvalidOption, PortInUse
-from inorder.listening import NO_PASS_PHRASE, RenewableTls, TlsListener, queue_length
+from inorder.listening import NO_PASS_PHRASE, Listener, RenewableTls, queue_length
 from inorder.logs import logger
 from inorder_controlplane.connections import HEAD_SECONDS, BoundedProtocol, BoundedSocket, WaitingConnections
 from inorder_controlplane.settings import ControlPlaneSettings
@@ -118,7 +118,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self._tls = tls
-        self._secure: TlsListener | None = None
+        self._secure: Listener | None = None
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -131,9 +131,7 @@ class _Server(uvicorn.Server):
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state,
         )  # fmt: skip
         if self._tls is not None:
-            self._secure = TlsListener(
-                self._tls, HEAD_SECONDS, protocol, waiting.handshake_came, waiting.handshake_left
-            )
+            self._secure = Listener(self._tls, HEAD_SECONDS, protocol, waiting.handshake_came, waiting.handshake_left)
         for sock in sockets or []:
             if self._secure is not None:
                 self._secure.accept_on(sock)

@@ -26,11 +26,14 @@ MOST: Final = 65_536
 """Connections, however many files may be open."""
 ACCEPT_AGAIN: Final = 1.0
 """Seconds for which nothing is accepted where no more files can be open."""
-LONGEST_QUEUE: Final = 1_024
-"""Connections that wait to be accepted, however many files may be open."""
+AT_ONCE: Final = 32
+"""Connections accepted in one turn of the event loop at most; there is room for so many in any case."""
+LONGEST_QUEUE: Final = 4_096
+"""Connections that wait to be accepted, however many files may be open. Whom the system has no place for in the queue
+waits for seconds, and is cut off after some."""
 
 
-def stop_listening(listener: asyncio.Server | TlsListener) -> None:
+def stop_listening(listener: asyncio.Server | Listener) -> None:
     """Stop accepting connections. What was accepted in this turn of the loop comes up before the listener is closed:
     Python 3.11 would lose such a connection, and never close it."""
     loop = asyncio.get_running_loop()
@@ -69,12 +72,13 @@ class Abortable(Hashable, Protocol):
         """Cut the connection."""
 
 
-class TlsListener:
-    """Accepts connections with TLS, and counts them from the accept on. Those that asyncio accepts are unknown to us
-    until their handshake is done, and hold their files meanwhile.
+class Listener:
+    """Accepts connections, and counts them from the accept on. With TLS those that an event loop accepts by itself are
+    unknown to us until their handshake is done, and hold their files meanwhile; and uvloop accepts one in a turn, so
+    that thousands who come back together wait for as many turns.
 
     Args:
-        context: of TLS.
+        context: of TLS; ``None``: without.
         seconds: that a handshake may take.
         made: makes the protocol of a connection, which hears of it once its handshake is done.
         came: told of each handshake that begins, and
@@ -86,7 +90,7 @@ class TlsListener:
 
     def __init__(
         self,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         seconds: float,
         made: Callable[[], asyncio.Protocol],
         came: Callable[[Abortable], None],
@@ -127,16 +131,20 @@ class TlsListener:
             asyncio.get_running_loop().add_reader(sock, self._accept, sock)
 
     def _accept(self, sock: socket.socket) -> None:
-        """Accept one connection per turn of the loop, so that another one can be cut for it."""
-        try:
-            accepted, _ = sock.accept()
-        except OSError as error:
-            if error.errno in _NO_ROOM:
-                loop = asyncio.get_running_loop()
-                loop.call_exception_handler({"message": "no connection can be accepted", "exception": error})
-                loop.remove_reader(sock)
-                loop.call_later(ACCEPT_AGAIN, self._watch, sock)
-            return  # else it is gone already
+        """Accept waiting connections, a bounded number in one turn of the loop: others must be cut for them."""
+        for _ in range(AT_ONCE):
+            try:
+                accepted, _ = sock.accept()
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    loop = asyncio.get_running_loop()
+                    loop.call_exception_handler({"message": "no connection can be accepted", "exception": error})
+                    loop.remove_reader(sock)
+                    loop.call_later(ACCEPT_AGAIN, self._watch, sock)
+                return  # else none is left
+            self._begin(accepted)
+
+    def _begin(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
         handshake = _Handshake(self, accepted)
         self._handshakes.add(handshake)
@@ -145,9 +153,9 @@ class TlsListener:
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection during its handshake."""
+    """A connection during its handshake; without TLS that is one turn of the loop."""
 
-    def __init__(self, owner: TlsListener, sock: socket.socket) -> None:
+    def __init__(self, owner: Listener, sock: socket.socket) -> None:
         self._owner, self._is_over = owner, False
         self._sock: socket.socket | None = sock
         self.task = asyncio.create_task(self._run(sock), name="inorder-handshake")
@@ -169,7 +177,10 @@ class _Handshake(asyncio.Protocol):
         self._sock = None
         with contextlib.suppress(OSError):  # TLS' own are such errors, too
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self, sock, ssl=self._owner.context, ssl_handshake_timeout=self._owner.seconds
+                lambda: self,
+                sock,
+                ssl=self._owner.context,
+                ssl_handshake_timeout=None if self._owner.context is None else self._owner.seconds,
             )
 
     def _end(self) -> None:
@@ -196,7 +207,7 @@ def _most_files() -> float:
 
 def queue_length() -> int:
     """Return how many connections may wait to be accepted at each of two listeners."""
-    return int(min(LONGEST_QUEUE, max(8, _most_files() // 64)))
+    return int(min(LONGEST_QUEUE, max(8, _most_files() // 32)))
 
 
 def places(share: float) -> int:

@@ -251,6 +251,27 @@ async def test_the_same_incarnation_supersedes_its_older_connection() -> None:
         await until(lambda: "LeaveSession" in kinds(journal))
 
 
+async def test_a_store_that_stands_still_makes_no_idle_client_give_the_worker_up() -> None:
+    """Thousands would come back at once. Whoever has asked for something hears the worker behind the answer to that."""
+    journal = TestJournal()
+    async with (
+        Worker(settings(), journal=journal) as worker,
+        RawClient(worker.address, "busy") as busy,
+        RawClient(worker.address, "idle") as idle,
+    ):
+        topic, *_ = await busy.resolve("a")
+        await idle.ping()
+        journal.hold()
+        busy.send_create(topic, NewEvent(1, topic.id))
+        await until(lambda: journal.waiting == 1)
+        busy.send(Ping(7))
+        await idle.ping()
+        assert journal.waiting == 1
+        journal.let_go()
+        await busy.next(Pong)
+        assert [type(each) for each in busy.skipped if isinstance(each, Timestamps)] == [Timestamps]
+
+
 async def test_queued_requests_of_a_superseded_connection_are_dropped() -> None:
     journal = TestJournal()
     async with Worker(settings(max_batch_commands=2), journal=journal) as worker, RawClient(worker.address) as old:

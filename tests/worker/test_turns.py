@@ -141,7 +141,7 @@ async def test_a_session_begins_and_ends_among_what_its_client_asks_for(monkeypa
     async with Worker(settings(), journal=TestJournal()) as worker:
         monkeypatch.setattr(CommitLoop, "submit", noted)
         async with RawClient(worker.address, "one") as client:
-            await client.ping()
+            await client.resolve("a")
         await until(lambda: len(names) == 3)
     assert names == ["one"] * 3
 

@@ -17,12 +17,15 @@ from inorder.protocol.wire import (
     Frame,
     FrameSplitter,
     Hello,
+    Ping,
+    Pong,
     Positions,
     Welcome,
     decode_client_frame,
     encode_frame,
     known_to,
 )
+from inorder.protocol.wire.parts import HEADER_BYTES
 from inorder_worker.sequencer.link_wire import (
     MAX_HELLO_BYTES,
     MAX_LINK_FRAME_BYTES,
@@ -126,6 +129,7 @@ class Connection(asyncio.Protocol):
         self.audits: dict[int, int] = {}
         self.positions = Positions([])
         self._is_waiting = False  # a frame is looked at
+        self._last_read = 0  # bytes
         self.version = PROTOCOL_VERSIONS[1]
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------------
@@ -145,6 +149,7 @@ class Connection(asyncio.Protocol):
         """Take the whole frames of one read, as many as there is room for."""
         self.last_reception = asyncio.get_running_loop().time()
         if self.is_current:
+            self._last_read = len(data)
             self._splitter.add(data)
             self._take_all()
 
@@ -316,10 +321,21 @@ class Connection(asyncio.Protocol):
         if isinstance(frame, Failure):
             self.close()
             return
+        if type(frame) is Ping and self._pong(frame, len(body)):
+            return
         size = len(body) + FRAME_COST
         self._owner.asked(self, frame, size)
         self._requests += 1
         self._request_bytes += size
+
+    def _pong(self, ping: Ping, size: int) -> bool:
+        """Answer a client at once that asks for nothing else, and has all its answers; tell whether that was done.
+        Thousands of idle clients ask once a second; and a store that stands still makes none of them give the worker
+        up."""
+        if self._requests or not self.is_welcome or self._last_read != HEADER_BYTES + size:
+            return False
+        self.send([Pong(ping.nonce)])
+        return True
 
     def _greet(self, body: bytes) -> None:
         hello = decode_hello(body)

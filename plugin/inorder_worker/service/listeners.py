@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable
 
 from inorder.errors import InvalidOption, PortInUse
-from inorder.listening import RenewableTls, TlsListener, queue_length, stop_listening
+from inorder.listening import Listener, RenewableTls, queue_length, stop_listening
 from inorder_worker.service.admission import Admission
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.settings import WorkerSettings
@@ -28,10 +28,9 @@ class Listeners:
         """Where this worker listens, ``host:port``; known once it is bound."""
         self._sockets: list[socket.socket] = []
         """Those that are bound and from which nothing is accepted yet."""
-        self._listeners: list[asyncio.Server | TlsListener] = []
+        self._listener: Listener | None = None
+        """One for all sockets."""
         self._tls: RenewableTls | None = None
-        self._secure: TlsListener | None = None
-        """One for all sockets, also in ``_listeners``; there exactly when there are TLS files."""
 
     @property
     def advertised(self) -> str:
@@ -44,13 +43,13 @@ class Listeners:
     @property
     def handshakes(self) -> int:
         """Connections whose TLS handshake is not done."""
-        return len(self._secure) if self._secure is not None else 0
+        return len(self._listener) if self._listener is not None else 0
 
     async def listen(self, connect: Callable[[], Connection], admission: Admission) -> None:
         """Take the listening addresses, and accept connections from now on. ``admission``: told of those that are in
         their TLS handshake. Raises PortInUse, and InvalidOption, also for bad TLS files."""
         await self._bind()
-        await self._accept(connect, admission)
+        self._accept(connect, admission)
 
     async def _bind(self) -> None:
         host, port = self._settings.host, self._settings.port
@@ -82,21 +81,14 @@ class Listeners:
         self.addresses.append(f"[{name[0]}]:{name[1]}" if family == socket.AF_INET6 else f"{name[0]}:{name[1]}")
         return sock
 
-    async def _accept(self, connect: Callable[[], Connection], admission: Admission) -> None:
+    def _accept(self, connect: Callable[[], Connection], admission: Admission) -> None:
         made = self._settings.ssl_context()
         if made is not None:
             self._tls = RenewableTls(made)
-            timeout = self._settings.hello_timeout
-            self._secure = TlsListener(made, timeout, connect, admission.came, admission.left)
-            self._listeners.append(self._secure)
-        loop = asyncio.get_running_loop()
+        timeout = self._settings.hello_timeout
+        self._listener = Listener(made, timeout, connect, admission.came, admission.left)
         while self._sockets:
-            if self._secure is not None:
-                self._secure.accept_on(self._sockets[0])
-            else:
-                listener = await loop.create_server(connect, sock=self._sockets[0], backlog=queue_length())
-                self._listeners.append(listener)
-            del self._sockets[0]
+            self._listener.accept_on(self._sockets.pop(0))
 
     def renew(self, context: ssl.SSLContext) -> None:
         """Take another TLS context for the connections from now on."""
@@ -108,10 +100,10 @@ class Listeners:
         for sock in self._sockets:
             sock.close()
         self._sockets.clear()
-        for listener in self._listeners:
-            stop_listening(listener)
+        if self._listener is not None:
+            stop_listening(self._listener)
 
     async def cut(self) -> None:
         """Cut what is in its TLS handshake."""
-        if self._secure is not None:
-            await self._secure.cut()
+        if self._listener is not None:
+            await self._listener.cut()

@@ -48,6 +48,7 @@ def test_the_command_names_all_workloads() -> None:
     assert list(command.NAMES) == list(WORKLOADS)
 
 
+@pytest.mark.long
 def test_w1_over_mqtt_5_mqtt_311_and_redis_beside_every_yardstick() -> None:
     rows = measured("W1")
     assert {name: row["events"] for name, row in rows.items() if "awaited" not in name} == {

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from inorder.testing.services import WorkerServer
 from inorder_cli.app import run
 
 
@@ -132,6 +133,13 @@ def start() -> Iterator[Start]:
     yield start_child
     for child in children:
         child.close()
+
+
+@pytest.fixture(scope="session")
+def shared_worker() -> Iterator[str]:
+    """Where a worker listens that tests leave alone, without a token; topics are each test's own."""
+    with WorkerServer() as server:
+        yield server.url
 
 
 @pytest.fixture

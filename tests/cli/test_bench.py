@@ -49,25 +49,23 @@ def test_a_history_that_cannot_be_written(cli: Cli, file: str, why: str) -> None
     refused.assert_refused(2, f"invalid --history '{file}': allowed is a file that can be written", why)
 
 
-def test_json_and_a_history_line_hold_every_row(cli: Cli) -> None:
-    for at in (1, 2):
-        shown = cli("bench", "w6", "W6", "--quick", "--events", 100, "--json", "--history", "runs.jsonl")
-        assert shown.code == 0, shown
-        assert (shown.json["workload"], shown.json["left_out"]) == ("W6", {})
-        assert all(row.keys() >= {"name", "events_per_s", "ratio"} for row in shown.json["rows"])
-        assert "W6: repeat 1 of 1: 10% disorder: " in shown.err
-        lines = [json.loads(line) for line in Path("runs.jsonl").read_text().splitlines()]
-        assert len(lines) == at
-        assert lines[-1]["workloads"] == [shown.json]
-        assert (lines[-1]["events"], lines[-1]["repeats"], lines[-1]["version"]) == (100, 1, version())
-        assert lines[-1]["machine"]["processors"] >= 1
-
-
-def test_people_get_a_table(cli: Cli) -> None:
-    shown = cli("bench", "W6", "--quick", "--events", 100, "--repeats", 2)
-    assert shown.code == 0
-    assert "50% disorder" in shown.out
-    assert ">= 300,000" in shown.out
+def test_json_and_a_history_line_hold_every_row_and_people_get_a_table(cli: Cli) -> None:
+    shown = cli("bench", "w6", "W6", "--quick", "--events", 100, "--json", "--history", "runs.jsonl")
+    assert shown.code == 0, shown
+    assert (shown.json["workload"], shown.json["left_out"]) == ("W6", {})
+    assert all(row.keys() >= {"name", "events_per_s", "ratio"} for row in shown.json["rows"])
+    assert "W6: repeat 1 of 1: 10% disorder: " in shown.err
+    table = cli("bench", "W6", "--quick", "--events", 100, "--repeats", 2, "--history", "runs.jsonl")
+    assert table.code == 0
+    assert "50% disorder" in table.out
+    assert ">= 300,000" in table.out
+    first, second = [json.loads(line) for line in Path("runs.jsonl").read_text().splitlines()]
+    assert first["workloads"] == [shown.json]
+    assert first["workloads"][0]["workload"] == second["workloads"][0]["workload"]
+    assert [(each["events"], each["repeats"], each["version"]) for each in (first, second)] == [
+        (100, repeats, version()) for repeats in (1, 2)
+    ]
+    assert first["machine"]["processors"] >= 1
 
 
 def test_without_the_extra_the_hint_names_it() -> None:

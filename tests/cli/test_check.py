@@ -82,12 +82,12 @@ def test_something_else_on_the_workers_port(cli: Cli, mosquitto: Mosquitto) -> N
     assert "no answer within 0.3 s" in shown.out
 
 
-def test_a_store_that_makes_no_sense_is_wrong_usage(cli: Cli, worker_address: str) -> None:
-    cli("check", "-b", "memory://x", "-w", worker_address, "--store", "oracle://x").assert_refused(2, "store", "oracle")
+def test_a_store_that_makes_no_sense_is_wrong_usage(cli: Cli, shared_worker: str) -> None:
+    cli("check", "-b", "memory://x", "-w", shared_worker, "--store", "oracle://x").assert_refused(2, "store", "oracle")
 
 
-def test_stores(cli: Cli, worker_address: str) -> None:
-    base = ("check", "-b", "memory://x", "-w", worker_address, "--store")
+def test_stores(cli: Cli, shared_worker: str) -> None:
+    base = ("check", "-b", "memory://x", "-w", shared_worker, "--store")
     fresh = cli(*base, "sqlite:///new.db")
     assert fresh.code == 0
     assert "does not exist yet" in fresh.out
@@ -103,8 +103,8 @@ def test_stores(cli: Cli, worker_address: str) -> None:
     assert cli(*base, "sqlite:///other.db").code == 1
 
 
-def test_a_store_that_cannot_be_made(cli: Cli, worker_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_made(cli: Cli, shared_worker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, as in containers, may write everywhere
-    shown = cli("check", "-b", "memory://x", "-w", worker_address, "--store", "sqlite:///locked/new.db")
+    shown = cli("check", "-b", "memory://x", "-w", shared_worker, "--store", "sqlite:///locked/new.db")
     assert shown.code == 1
     assert "cannot be written" in shown.out

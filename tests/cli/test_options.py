@@ -182,8 +182,8 @@ def test_arguments_of_clients_and_operators_are_named_as_options(name: str, caps
     assert capsys.readouterr().err == f"error: invalid --{name.partition('_')[0]} 7: allowed is something else\n"
 
 
-def test_a_space_that_no_broker_has(cli: Cli, worker_address: str) -> None:
-    shown = cli("pub", "a", "x", "--worker", worker_address, "--broker", "memory://m", "--space", "nowhere")
+def test_a_space_that_no_broker_has(cli: Cli, shared_worker: str) -> None:
+    shown = cli("pub", "a", "x", "--worker", shared_worker, "--broker", "memory://m", "--space", "nowhere")
     shown.assert_refused(2, "invalid --space 'nowhere'")
 
 

@@ -24,8 +24,8 @@ def subscribed(start: Start, *arguments: object) -> Child:
 
 
 @pytest.fixture
-def here(mosquitto: Mosquitto, worker_address: str) -> tuple[str, ...]:
-    return ("--broker", mosquitto.url, "--worker", worker_address)
+def here(mosquitto: Mosquitto, shared_worker: str) -> tuple[str, ...]:
+    return ("--broker", mosquitto.url, "--worker", shared_worker)
 
 
 def test_round_trip_with_numbers(cli: Cli, start: Start, here: tuple[str, ...]) -> None:
@@ -130,10 +130,10 @@ def test_bad_topics(cli: Cli, here: tuple[str, ...], arguments: list[str], parts
 
 @pytest.mark.parametrize("command", [["pub", "a", "x"], ["sub", "a", "-W", "30"]])
 def test_what_cannot_be_reached(
-    cli: Cli, command: list[str], mosquitto: Mosquitto, worker_address: str, unused_port: int
+    cli: Cli, command: list[str], mosquitto: Mosquitto, shared_worker: str, unused_port: int
 ) -> None:
     nowhere = f"127.0.0.1:{unused_port}"
-    cli(*command, "-b", f"mqtt://{nowhere}", "-w", worker_address).assert_refused(1, nowhere, "broker", "--broker")
+    cli(*command, "-b", f"mqtt://{nowhere}", "-w", shared_worker).assert_refused(1, nowhere, "broker", "--broker")
     cli(*command, "-b", mosquitto.url, "-w", nowhere).assert_refused(1, nowhere, "worker", "inorder up")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 from tests.cli.conftest import Cli, Start
 
@@ -17,6 +18,7 @@ def listed(cli: Cli) -> list[dict[str, object]]:
 
 
 def test_a_worker_is_drained_before_it_is_stopped(cli: Cli, start: Start) -> None:
+    Path("inorder.toml").write_text("[worker]\nbeat_interval = 0.1\n")
     one = start("worker", "--port", 0, *STORE, "--name", "one", "--json")
     address = json.loads(one.line())["address"]
     (alone,) = listed(cli)

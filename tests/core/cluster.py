@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import GapFound, Left, Mode, Output
@@ -133,6 +134,10 @@ class Cluster:
         for stage in range(len(self.stages)):
             self.step(stage, OpenSession(client, incarnation, proves=proves))
 
+    def open_all(self, *clients: str) -> None:
+        for client in clients:
+            self.open(client)
+
     def change(
         self,
         client: str,
@@ -162,6 +167,11 @@ class Cluster:
         frames = self.change(client, *names, bounded=bounded, incarnation=incarnation, anew=anew, durable=durable)
         frames += self.run()
         return next(each for each in reversed(frames) if isinstance(each, Subscribed))
+
+    def all_subscribe(self, clients: Iterable[str], *names: str | Filter) -> None:
+        """Each of these clients subscribes to the same."""
+        for client in clients:
+            self.subscribe(client, *names)
 
     def request(
         self,

@@ -149,8 +149,7 @@ def test_r19_what_a_stage_cannot_add_to_is_stamped_to_the_end_its_log_may_serve_
     """Its number is never void where the topic has a log (R18), so readers sort it by all that came before it."""
     cluster = cluster_of(top=0, middle=1, low=2)
     cluster.rule("low")
-    for name in ("r", "s"):
-        cluster.subscribe(name, "top", "low")
+    cluster.all_subscribe(("r", "s"), "top", "low")
     cluster.step(1, OpenSession("new", 1, first=9, anywhere=9, proves=True))  # it has dropped an earlier session
     for stage in (0, 2):
         cluster.step(stage, OpenSession("new", 1, proves=True))

@@ -447,8 +447,7 @@ def _left(answer: Subscribed) -> dict[int, int]:
 @pytest.mark.parametrize("stages", [{"a": 0, "b": 0, "c": 0}, {"a": 0, "b": 1, "c": 2}, {"a": 2, "b": 1, "c": 0}])
 def test_r22_the_answer_tells_the_numbers_at_the_homes_of_what_is_left(stages: dict[str, int]) -> None:
     cluster = Cluster(stages)
-    for client in ("A", "p"):
-        cluster.open(client)
+    cluster.open_all("A", "p")
     assert _left(cluster.subscribe("A", "a", "b", "c")) == {}
     for _ in range(3):
         cluster.stamp("p", "a")
@@ -468,8 +467,7 @@ def test_r22_topics_of_a_wildcard_are_told_also_those_created_meanwhile_and_in_p
 ) -> None:
     monkeypatch.setattr(subscribing, "MAX_ENTRIES", 200)
     cluster = Cluster({"a": 0, "b": 1})
-    for client in ("A", "p"):
-        cluster.open(client)
+    cluster.open_all("A", "p")
     cluster.subscribe("A", "a", "b", wild("t/#"))
     ids = [cluster.topic("p", f"t/{each}") for each in range(30)]
     cluster.run()

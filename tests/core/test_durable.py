@@ -46,8 +46,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     """Topics a, b and c, all logged, on one stage or on three."""
     stages = {"a": 0, "b": 0, "c": 0} if request.param == 1 else {"a": 0, "b": 1, "c": 2}
     cluster = Cluster(stages)
-    for client in ("d", "p"):
-        cluster.open(client)
+    cluster.open_all("d", "p")
     cluster.rule("a", "b", "c")
     return cluster
 
@@ -188,8 +187,7 @@ def test_a_version_more_of_the_same_process_begins_nothing_anew(cluster: Cluster
 def test_the_answer_to_a_change_that_was_overtaken_says_nothing_of_where_a_clock_begins() -> None:
     """R11: its client did not take it, and began with the next one, behind what was published meanwhile."""
     cluster = Cluster({"a": 0, "b": 1})
-    for client in ("d", "p"):
-        cluster.open(client)
+    cluster.open_all("d", "p")
     cluster.rule("a")
     filters = [SpaceFilter(SPACE, exact("a"))]
     cluster.step(1, ChangeSubscription("d", 1, 1, filters, False, durable=True))
@@ -334,8 +332,7 @@ def test_history_and_live_events_merge_in_one_order_whatever_is_lost_and_wheneve
     rng = random.Random(seed)
     stages = rng.choice(({"a": 0, "b": 0, "c": 0}, {"a": 0, "b": 1, "c": 2}, {"a": 1, "b": 0, "c": 1}))
     cluster = Cluster(stages, settings=StageSettings(number_retention=rng.choice((32, 10_000))))
-    for client in ("p", "q"):
-        cluster.open(client)
+    cluster.open_all("p", "q")
     cluster.rule("a", "b", "c")
     witness = OrderingModule("strict")
     witness.subscribed(cluster.subscribe("w", "a", "b", "c").topics, 0.0, filters=False)

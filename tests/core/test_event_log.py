@@ -176,8 +176,7 @@ def test_a_trimmed_log_begins_later_and_knows_what_was_before() -> None:
     cluster = Cluster({"a": 0, "b": 0})
     cluster.open("p")
     cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b")
+    cluster.all_subscribe(("one", "two"), "a", "b")
     cluster.stamp("q", "b")
     cluster.stamp("p", "a")  # a:1 after b:1, not in the log
     cluster.rule("a")
@@ -199,8 +198,7 @@ def test_the_base_below_a_log_outlives_the_records() -> None:
     cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
     cluster.open("p")
     cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b")
+    cluster.all_subscribe(("one", "two"), "a", "b")
     for at in range(100):
         if at == 5:
             cluster.rule("a")
@@ -219,8 +217,7 @@ def test_a_log_that_is_turned_on_again_begins_with_what_was_before_that() -> Non
     cluster = Cluster({"a": 0, "b": 0})
     cluster.open("p")
     cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b")
+    cluster.all_subscribe(("one", "two"), "a", "b")
     cluster.rule("a")
     for number in (1, 2):
         cluster.stamp("q", "b")
@@ -240,8 +237,7 @@ def test_what_the_stage_has_forgotten_is_before_a_log_that_begins_later() -> Non
     cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
     cluster.open("p")
     cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b")
+    cluster.all_subscribe(("one", "two"), "a", "b")
     cluster.stamp("q", "b")
     for _ in range(100):
         event = cluster.stamp("p", "a")
@@ -283,8 +279,7 @@ def test_a_topic_that_retires_keeps_what_was_before_its_log() -> None:
 def test_a_log_moves_with_its_topic() -> None:
     """R14: records, first number and base go to the new home; rows stay where they are."""
     cluster = Cluster({"a": 0, "b": 1})
-    for client in ("p", "one", "two"):
-        cluster.open(client)
+    cluster.open_all("p", "one", "two")
     cluster.subscribe("one", "a", "b")
     cluster.subscribe("two", "a", "b")
     cluster.stamp("p", "b")

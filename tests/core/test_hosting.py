@@ -16,8 +16,7 @@ def _cluster(topics: dict[str, int], *clients: str) -> Cluster:
 
 def test_what_is_not_acknowledged_may_have_to_be_sent_again() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "x", "y")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     top, bottom = cluster.stages
     before = bottom.sent(0)
     assert (before, top.received(1), top.sent(1), bottom.received(0)) == (2, 2, 2, 2)

@@ -27,8 +27,7 @@ PENDING, CONFIRMED, VOID = NumberState.PENDING, NumberState.CONFIRMED, NumberSta
 
 def _cluster(**topics: int) -> Cluster:
     cluster = Cluster(topics)
-    for client in ("p", "q", "r", "s"):
-        cluster.open(client)
+    cluster.open_all("p", "q", "r", "s")
     return cluster
 
 
@@ -44,8 +43,7 @@ def _open(cluster: Cluster, older_ms: int = 0, stage: int = 0) -> list[OpenNumbe
 
 def test_topics_are_shown_by_their_stage_as_they_are() -> None:
     cluster = _cluster(a=0, b=1, c=0)
-    for client in ("r", "s"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("r", "s"), "a", "b", "c")
     for _ in range(4):
         cluster.stamp("p", "a")
     cluster.stamp("q", "c")
@@ -75,8 +73,7 @@ def test_an_answer_ends_where_it_is_full(
     limit: str, at: int, shown: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = _cluster(a=0, b=0, c=0)
-    for client in ("r", "s"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("r", "s"), "a", "b", "c")
     monkeypatch.setattr(inspection, limit, at)
     assert _shown(cluster, groups=True) == shown
 
@@ -94,8 +91,7 @@ def test_what_rose_since_a_tick() -> None:
     tick, risen = look.risen_since(0)
     assert risen == [(1, 1)]
     cluster.stamp("p", "c")
-    for client in ("r", "s"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("r", "s"), "a", "b")
     cluster.stamp("p", "b")
     assert look.risen_since(tick) == (tick + 2, [(3, 1)]), "b is at home on another stage, though it came by"
     assert look.risen_since(tick + 2) == (tick + 2, [])
@@ -132,8 +128,7 @@ def test_a_publisher_that_has_just_gone_is_away() -> None:
 def test_what_rides_is_open_though_its_publisher_has_confirmed_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds up who waits for it, and its session may be gone long since."""
     cluster = _cluster(a=0, b=1)
-    for client in ("r", "s"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("r", "s"), "a", "b")
     for _ in range(3):
         cluster.request("p", "b")
     cluster.settle("p", "b", [1])
@@ -225,8 +220,7 @@ def test_the_topics_that_got_a_number_last() -> None:
 
 def test_a_look_changes_nothing() -> None:
     cluster = _cluster(a=0, b=1)
-    for client in ("r", "s"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("r", "s"), "a", "b")
     before = cluster.stages[0].snapshot()
     look = Inspection(cluster.stages[0]._state)
     assert [each.group for each in look.topics(ShowTopics(1, 0, 0, True)).topics] == [[2]]

@@ -90,8 +90,7 @@ def _is_pair(cluster: Cluster) -> bool:
 
 def test_r12_a_subscription_lives_while_its_client_is_connected() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     _pass(cluster, 10 * TIMEOUT)
     assert _is_pair(cluster)
 
@@ -99,8 +98,7 @@ def test_r12_a_subscription_lives_while_its_client_is_connected() -> None:
 @pytest.mark.parametrize("places", PLACES)
 def test_r12_it_ends_when_its_client_was_away_for_the_timeout(places: dict[str, int]) -> None:
     cluster = _cluster(places, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT - 1)
     assert _is_pair(cluster)
@@ -112,8 +110,7 @@ def test_r12_it_ends_when_its_client_was_away_for_the_timeout(places: dict[str, 
 
 def test_r12_one_that_is_back_in_time_is_not_expired_and_is_told_its_version() -> None:
     cluster = _cluster({"a": 0, "b": 1}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT - 1)
     assert _opened(cluster, "A") == [Opened(stage, 0, True, 1, TIMEOUT) for stage in (0, 1)]
@@ -133,8 +130,7 @@ def test_r12_a_durable_subscription_stays() -> None:
 
 def test_r12_the_end_of_an_older_subscription_does_not_end_the_one_after_it() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.change("A", "b", "a")
     stage = cluster.stages[0]
     for ride in (ExpireRide("A", 1, 1), ExpireRide("A", 2, 2), ExpireRide("C", 1, 1)):
@@ -148,8 +144,7 @@ def test_r12_the_end_of_an_older_subscription_does_not_end_the_one_after_it() ->
 def test_r12_only_the_bottom_stage_decides() -> None:
     """A client that is cut from an upper stage's worker only is heard by the bottom stage."""
     cluster = _cluster({"a": 0, "b": 1}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.step(0, LeaveSession("A", 1))
     _pass(cluster, 2 * TIMEOUT)
     assert _is_pair(cluster)
@@ -158,8 +153,7 @@ def test_r12_only_the_bottom_stage_decides() -> None:
 def test_r12_a_replaced_process_may_notify_while_its_lease_lasts_so_its_topics_count_as_long() -> None:
     """However short the linger is: the old process may be cut from the workers and not know of the new one."""
     cluster = _cluster({"a": 0, "b": 0}, "A", "B", linger_ms=1)
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.open("A", 2)
     cluster.change("A", "b", version=1, incarnation=2)
     _pass(cluster, TIMEOUT - 1)
@@ -170,8 +164,7 @@ def test_r12_a_replaced_process_may_notify_while_its_lease_lasts_so_its_topics_c
 
 def test_r12_a_replaced_process_that_left_no_successor_expires() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.open("A", 2)
     _pass(cluster, TIMEOUT)
     assert not _is_pair(cluster)
@@ -179,8 +172,7 @@ def test_r12_a_replaced_process_that_left_no_successor_expires() -> None:
 
 def test_r12_timers_start_anew_after_a_recovery() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT - 1)
     cluster.stages[0] = Stage.restore(cluster.stages[0].snapshot())
@@ -194,8 +186,7 @@ def test_r12_timers_start_anew_after_a_recovery() -> None:
 def test_r12_a_client_counts_on_the_timeout_that_it_was_told() -> None:
     """The worker is started again with a shorter one; a client that is cut from it does not know."""
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.step(0, Configure(StageSettings(session_timeout_ms=1_000, publisher_grace_ms=1_000, linger_ms=0)))
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT - 1)
@@ -207,8 +198,7 @@ def test_r12_a_client_counts_on_the_timeout_that_it_was_told() -> None:
 def test_r12_a_stage_that_was_read_again_ends_subscriptions_in_the_same_order() -> None:
     """The rides must be the same, number by number: the stage above may have some of them."""
     cluster = _cluster({"a": 0, "b": 1}, "C", "A", "B")
-    for client in ("A", "B", "C"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B", "C"), "a", "b")
     for client in ("B", "C", "A"):
         _leave(cluster, client)
     cluster.now += TIMEOUT
@@ -245,8 +235,7 @@ def test_r12_the_first_timestamp_after_an_end_still_carries_what_left(places: di
 def test_r12_the_topics_of_an_expired_subscription_linger(places: dict[str, int]) -> None:
     """So do those that lingered already, to their own end; nothing is left of the subscription then."""
     cluster = _cluster(places, "A", "B", linger_ms=100_000)
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.subscribe("A", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT)
@@ -276,8 +265,7 @@ def test_r12_who_comes_back_for_other_topics_is_still_the_subscriber_it_was() ->
 
 def test_r12_a_topic_that_is_taken_again_after_an_expiry_does_not_end_with_the_linger() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B", linger_ms=60_000)
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     _leave(cluster, "A")
     _pass(cluster, TIMEOUT)
     cluster.open("A")
@@ -676,8 +664,7 @@ def test_r13_a_topic_made_while_the_subscription_was_gone_begins_where_the_answe
 
 def test_r8_who_begins_anew_is_told_the_bases_of_all_topics() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.stamp("p", "a")
     cluster.stamp("q", "b")
     filters = [SpaceFilter("m", exact(name)) for name in ("a", "b")]

@@ -113,8 +113,7 @@ def test_r14_r19_what_a_session_used_stands_in_publish_order_whichever_topics_ca
     """The next event on x follows what was published behind the last one there, and that alone: one reader has x and c,
     so that no entry of a group names it. And the last counter is still known as the highest one (R1)."""
     cluster = Cluster({"a": 0, "x": 0, "b": 0, "c": 0, "z": 1} | {moved: 1})
-    for client in ("p", "s"):
-        cluster.open(client)
+    cluster.open_all("p", "s")
     cluster.subscribe("s", "x", "c", "b")
     for name in "abxc" if moved == "b" else "acxb":
         cluster.stamp("p", name)
@@ -128,10 +127,8 @@ def test_r14_r19_what_a_session_used_stands_in_publish_order_whichever_topics_ca
 
 def test_r19_what_a_group_names_or_nobody_reads_is_not_named_once_more() -> None:
     cluster = Cluster({"a": 0, "b": 0, "c": 0})
-    for client in ("p", "s1", "s2"):
-        cluster.open(client)
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b")
+    cluster.open_all("p", "s1", "s2")
+    cluster.all_subscribe(("s1", "s2"), "a", "b")
     for name in ("a", "c"):
         cluster.stamp("p", name)
     assert cluster.stamp("p", "b", after=[1, 1, 3, 1]).deps == [1, 1]

@@ -124,8 +124,7 @@ def test_a_released_event_that_arrives_nonetheless_stays_in_its_place() -> None:
 def test_an_incomplete_number_is_released_and_skipped_when_its_timestamp_is_complete() -> None:
     """Its dependencies must be met before anybody skips it (R17)."""
     cluster = Cluster({"a": 0, "b": 1})
-    for each in ("p", "x", "y"):
-        cluster.open(each)
+    cluster.open_all("p", "x", "y")
     module = reader(cluster.subscribe("x", "a", "b"))
     cluster.subscribe("y", "a", "b")
     above = cluster.stamp("p", "a")
@@ -245,8 +244,7 @@ class Recorded(Cluster):
 def test_a_replay_comes_to_the_same_state() -> None:
     """A release is journaled like any other command, and what it did is in a snapshot."""
     rng, cluster = random.Random(3), Recorded({"a": 0, "b": 0, "c": 1})
-    for each in ("p", "x"):
-        cluster.open(each)
+    cluster.open_all("p", "x")
     cluster.subscribe("x", "a", "b", "c")
     for _ in range(100):
         cluster.stamp("p", rng.choice("abc"))

@@ -40,8 +40,7 @@ from inorder_worker.sequencer.rides import CompleteRide, FlushRide, MarkRide, Sw
 def _cluster(topics: dict[str, int] | None = None) -> Cluster:
     """Three stages with a, b, c; two subscribers of all, so everything depends on everything."""
     cluster = Cluster(topics or {"a": 0, "b": 1, "c": 2}, stages=3)
-    for client in ("p", "s1", "s2"):
-        cluster.open(client)
+    cluster.open_all("p", "s1", "s2")
     return cluster
 
 
@@ -79,8 +78,7 @@ def _order(cluster: Cluster) -> list[list[str]]:
 
 def test_r14_a_topic_moves_and_its_numbers_go_on() -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     assert cluster.stamp("p", "c").number == 1
     frames = cluster.reorder("c", "a", "b") + cluster.run()
     assert _changed(frames) == [""]
@@ -94,8 +92,7 @@ def test_r14_a_topic_moves_and_its_numbers_go_on() -> None:
 def test_r14_every_llc_of_a_split_pair_is_the_lower_topics_lc() -> None:
     cluster = Cluster({"a": 0, "b": 0}, stages=2)  # one stage: the pair needs no LLC
     cluster.open("p")
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("s1", "s2"), "a", "b")
     cluster.stamp("p", "b")
     cluster.stamp("p", "b")
     cluster.reorder("a", "b")
@@ -224,8 +221,7 @@ def test_r14_a_sealed_stage_admits_nothing_and_says_so_when_it_is_in_the_new_ord
 
 def test_r14_what_was_admitted_before_the_flush_is_complete_before_the_switch() -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     assert cluster.request("p", "c") == []  # on its way up, ahead of the flush
     cluster.reorder("c", "b", "a")
     cluster.move(2, 1)
@@ -279,8 +275,7 @@ def test_r14_the_news_builds_on_the_last_change_that_moved_topics() -> None:
 
 def test_r14_what_a_faster_stage_let_through_waits_for_the_slower_one() -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     cluster.reorder("c", "b", "a")
     while cluster.stages[2].order_epoch == 1:  # stage 0 gets no hand-over
         for origin, target in list(cluster.links):
@@ -297,8 +292,7 @@ def test_r14_what_a_faster_stage_let_through_waits_for_the_slower_one() -> None:
 
 def test_r14_a_ride_of_the_new_order_waits_until_the_stage_is_in_it() -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     cluster.stamp("p", "b")
     cluster.reorder("b", "c", "a")
     while cluster.links[1, 0] or cluster.stages[1].order_epoch == 1:
@@ -326,8 +320,7 @@ def test_r14_a_topic_below_the_stage_it_is_asked_of_is_never_numbered_there() ->
 @pytest.mark.parametrize("entry", ["home", "bottom"])
 def test_r1_an_id_asked_again_after_the_move_has_its_first_timestamp(stages: tuple[str, ...], entry: str) -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     first = [cluster.stamp("p", name) for name in "abcabc"]
     cluster.reorder(*stages)
     cluster.run()
@@ -470,10 +463,8 @@ def test_r1_a_stage_met_for_the_first_time_takes_what_was_asked_of_others_before
 
 def test_r17_gap_answers_for_a_moved_topic_come_from_its_new_home() -> None:
     cluster = Cluster({"a": 0, "b": 1}, settings=StageSettings(number_retention=2))
-    for client in ("p", "s1", "s2"):
-        cluster.open(client)
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b")
+    cluster.open_all("p", "s1", "s2")
+    cluster.all_subscribe(("s1", "s2"), "a", "b")
     cluster.stamp("p", "a")
     for _ in range(4):
         number = cluster.stamp("p", "b").number
@@ -496,10 +487,8 @@ def test_r17_gap_answers_for_a_moved_topic_come_from_its_new_home() -> None:
 
 def test_r17_numbers_that_expire_after_the_move_leave_their_dependencies() -> None:
     cluster = Cluster({"a": 0, "b": 1, "c": 1}, settings=StageSettings(number_retention=2))
-    for client in ("p", "s1", "s2"):
-        cluster.open(client)
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "b", "c")
+    cluster.open_all("p", "s1", "s2")
+    cluster.all_subscribe(("s1", "s2"), "b", "c")
     cluster.stamp("p", "c")
     cluster.settle("p", "b", [cluster.stamp("p", "b").number])  # depends on c:1, filled in where both were
     cluster.reorder("b", "a c")
@@ -674,8 +663,7 @@ def test_r14_topics_and_subscriptions_of_clients_wait_at_a_sealed_stage() -> Non
 def test_r10_what_left_a_group_is_carried_once_by_its_new_home() -> None:
     for stages in (("c", "b", "a"), ("a c", "", "b"), ("", "a c", "b")):
         cluster = _cluster()
-        for client in ("s1", "s2"):
-            cluster.subscribe(client, "a", "c")
+        cluster.all_subscribe(("s1", "s2"), "a", "c")
         cluster.stamp("p", "a")
         cluster.stamp("p", "c")
         cluster.subscribe("s1", "a")
@@ -691,8 +679,7 @@ def test_r10_what_left_a_group_is_carried_once_by_its_new_home() -> None:
 
 def test_r8_bases_stay_where_they_are() -> None:
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     cluster.stamp("p", "a")
     cluster.stamp("s1", "c")
     cluster.reorder("c", "b", "a")
@@ -710,8 +697,7 @@ def test_r14_a_large_hand_over_goes_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(hand_over, "RIDE_PARTS", 50)
     cluster = _cluster()
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
     first = [cluster.stamp("p", "c") for _ in range(40)]
     cluster.reorder("c", "b", "a")
     cluster.run()
@@ -726,8 +712,7 @@ def test_r14_a_large_hand_over_goes_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 def _busy(cluster: CrashingCluster) -> int:
     """Requests on their way, a subscription riding, a settlement: all of it across two changes of the order. Returns
     the step at which they begin."""
-    for client in ("p", "q", "s1", "s2"):
-        cluster.open(client)
+    cluster.open_all("p", "q", "s1", "s2")
     cluster.subscribe("s1", "a", "b", "c")
     cluster.subscribe("s2", "a", "b", "c")
     began = cluster.steps

@@ -13,8 +13,7 @@ from inorder_worker.sequencer.commands import LeaveSession, OpenSession
 def test_r8_what_a_topic_begins_behind_is_kept_until_something_of_it_is_done_with() -> None:
     """Through further changes, and not for topics that were left."""
     cluster = Cluster({"a": 0, "b": 0, "c": 0})
-    for client in ("d", "p"):
-        cluster.open(client)
+    cluster.open_all("d", "p")
     cluster.rule("a", "b", "c")
     change(cluster, "d", "a")
     publish(cluster, "a")
@@ -31,8 +30,7 @@ def test_r8_what_a_topic_begins_behind_is_kept_until_something_of_it_is_done_wit
 
 def test_r13_a_topic_that_was_created_under_its_filter_resumes_from_the_first_number() -> None:
     cluster = Cluster({"a": 0})
-    for client in ("d", "p"):
-        cluster.open(client)
+    cluster.open_all("d", "p")
     cluster.rule("b")
     cluster.subscribe("d", wild("#"), durable=True)
     cluster.topic("p", "b")

@@ -129,8 +129,7 @@ def test_r17_who_asks_for_forgotten_numbers_is_told_so() -> None:
 def test_stages_above_forget_too_and_the_next_timestamp_carries_its_whole_group() -> None:
     """R21: what may be left out is what the topic's last timestamp carried; of a retired one nobody knows any more."""
     cluster = _cluster({"a": 0, "b": 1}, "x", "y")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     _published(cluster, "a", 2)
     _published(cluster, "b", 2)
     for client in ("x", "y"):
@@ -212,10 +211,8 @@ def test_numbers_are_forgotten_in_blocks() -> None:
 def test_what_is_forgotten_depended_on_no_more_than_it_did() -> None:
     """What was filled in further up counts as well, and what came later does not."""
     cluster = Cluster({"a": 0, "b": 1}, settings=StageSettings(number_retention=2))
-    for client in ("p", "x", "y"):
-        cluster.open(client)
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.open_all("p", "x", "y")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     for _ in range(6):
         _published(cluster, "a", 1)
         _published(cluster, "b", 1)

@@ -104,8 +104,7 @@ def test_a_topic_that_another_client_still_has_is_somebodys() -> None:
 def test_r13_stamps_go_into_the_payload_where_a_reader_cannot_read_properties(kind: str) -> None:
     """Also those of a topic that is made later under its wildcard; and not any more when it has left."""
     cluster = Cluster({"a": 0, "b": 1})
-    for client in ("p", "x", "y"):
-        cluster.open(client)
+    cluster.open_all("p", "x", "y")
     cluster.step(1, CreateTopics("p", 1, 1, [] if kind == "new" else [("m", "n/1")]))
     cluster.run()
     plain = SpaceFilter("m", exact("n/1") if kind == "exact" else wild("n/#"), reads_properties=False)

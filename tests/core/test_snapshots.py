@@ -28,8 +28,7 @@ from inorder_worker.sequencer.state import StageData
 
 def _busy() -> list[Stage]:
     cluster = Cluster({"a": 0, "b": 1})
-    for client in ("p", "x", "y"):
-        cluster.open(client)
+    cluster.open_all("p", "x", "y")
     cluster.subscribe("x", "a", "b")
     cluster.subscribe("y", "a", wild("#"))
     cluster.subscribe("x", "b")

@@ -112,8 +112,7 @@ def test_r2_a_timestamp_cannot_overtake_another_by_skipping_stages() -> None:
 
 def test_r2_a_delivered_ride_is_not_changed_its_sender_may_send_it_again() -> None:
     cluster = _cluster({"a": 0, "middle": 1, "b": 2}, "x", "y", "q")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "middle", "b")
+    cluster.all_subscribe(("x", "y"), "a", "middle", "b")
     for name in ("a", "middle"):
         cluster.stamp("q", name)
     cluster.request("p", "b")
@@ -246,8 +245,7 @@ def test_r10_the_first_timestamp_after_the_end_still_carries_what_was_removed(st
 
 def test_r10_the_end_is_ignored_if_the_topic_was_taken_again() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "A", "B", "q")
-    for client in ("A", "B"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("A", "B"), "a", "b")
     cluster.subscribe("A", "b")
     cluster.subscribe("A", "a", "b")
     _end_lingers(cluster)
@@ -418,8 +416,7 @@ def test_r17_the_head_is_the_highest_confirmed_number_of_the_subscribers_topics(
 
 def test_r17_expired_numbers_are_answered_with_the_base_and_unknown_ones_as_unknown() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "x", "y", number_retention=2)
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     cluster.stamp("p", "b")
     for _ in range(4):
         cluster.settle("p", "a", confirmed=[cluster.stamp("p", "a").number])
@@ -477,8 +474,7 @@ def test_an_answer_tells_the_highest_stage_of_timestamps_that_went_above_their_t
     """b is at stage 1 of a sequencing group with a at stage 0; c, at stage 1 too, is in none. What is asked for again
     is answered without it."""
     cluster = _cluster({"a": 0, "b": 1, "c": 1}, "x", "y")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     frames = cluster.step(1, Create("p", 1, 1, [NewEvent(1, 2), NewEvent(2, 3)])) + cluster.run()
     frames += cluster.step(1, Create("p", 1, 1, [NewEvent(1, 2)]))
     answers = [each for each in frames if isinstance(each, Timestamps)]
@@ -490,8 +486,7 @@ def test_r1_asked_again_between_two_completions_a_request_is_answered() -> None:
     """The completion has come to where it entered and was lost with the connection; to its home it is still on its way
     when the request rides up again."""
     cluster = _cluster({"a": 0, "b": 1, "c": 2}, "x", "y")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("x", "y"), "a", "b", "c")
     assert cluster.request("p", "b", at=2) == []
     cluster.move(2, 1)
     cluster.move(1, 0)
@@ -506,8 +501,7 @@ def test_r1_r16_its_home_answers_when_it_is_asked_before_it_knows_the_whole_time
     """Where the request entered has answered already; its publisher lost the broker, and asks the home whether the
     number stands."""
     cluster = _cluster({"a": 0, "b": 1, "c": 2}, "x", "y")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b", "c")
+    cluster.all_subscribe(("x", "y"), "a", "b", "c")
     assert cluster.request("p", "b", at=entry) == []
     if entry == 2:
         cluster.move(2, 1)
@@ -530,8 +524,7 @@ def test_r19_downwards_the_request_carries_the_number() -> None:
 
 def test_r21_entries_that_did_not_rise_are_left_out_for_all_readers() -> None:
     cluster = _cluster({"a": 0, "b": 0}, "x", "y", "z", "q")
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b")
+    cluster.all_subscribe(("x", "y"), "a", "b")
     cluster.stamp("q", "b")
     assert entries(cluster.stamp("p", "a")) == {2: 1}
     assert entries(cluster.stamp("p", "a")) == {}

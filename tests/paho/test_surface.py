@@ -285,7 +285,7 @@ def test_a_callback_that_raises_ends_the_loop_as_pahos_does(mosquitto: Mosquitto
     assert log.payloads == [b"good", b"bad", b"after", b"bad"]
 
 
-@pytest.mark.parametrize("is_ours", [False, True], ids=["paho", "inorder"])
+@pytest.mark.parametrize("is_ours", [pytest.param(False, marks=pytest.mark.long), True], ids=["paho", "inorder"])
 def test_slow_callbacks_are_pahos_affair(mosquitto: Mosquitto, make: Make, is_ours: bool) -> None:
     """B22: callbacks run on the network thread, so the broker misses the keepalive of a client with a slow one and ends
     its connection. The session at the workers does not suffer, and all come in order."""

@@ -93,6 +93,7 @@ class UpServer(Server):
             "INORDER_WORKER__STAGES": str(len(self._topics)),
             "INORDER_WORKER__TOPIC_ORDER": json.dumps(order),
             "INORDER_WORKER__HEADS_INTERVAL": "0.2",
+            "INORDER_WORKER__BEAT_INTERVAL": "0.2",
             "INORDER_CONTROLPLANE__TRACES": str(self.traces),
             "INORDER_WORKER__CONFIRM_TIMEOUT": "3600",  # what a test lets hang does not settle by itself
         }

@@ -22,7 +22,8 @@ else:
 
 _USER_PROPERTY = 0x26
 _TEXTS = (0x03, 0x08)
-_SIZES = {0x01: 1, 0x02: 4, 0x23: 2}
+_ALIAS = 0x23
+_SIZES = {0x01: 1, 0x02: 4, _ALIAS: 2}
 _HAS_LENGTH = (*_TEXTS, 0x09)
 _NUMBER = 0x0B
 _QOS, _QOS_2 = 0x06, 0x04
@@ -40,7 +41,7 @@ class UserProperties(Client):
         if self._protocol != MQTTv5:
             return super()._handle_publish()
         command, packet = read["command"], bytes(read["packet"])
-        left, self._taken = take_out(command, packet)
+        left, self._taken, _ = take_out(command, packet)
         read["packet"] = bytearray(left)
         try:
             code = super()._handle_publish()
@@ -61,15 +62,15 @@ class UserProperties(Client):
             held["UserProperty"] = taken
 
 
-def take_out(command: int, packet: bytes) -> tuple[bytes, Pairs]:
-    """Return a PUBLISH of MQTT 5 without user properties, and these. Other texts that paho cannot read are left out. A
-    malformed packet stays as it is, for paho to say so.
+def take_out(command: int, packet: bytes) -> tuple[bytes, Pairs, int]:
+    """Return a PUBLISH of MQTT 5 without user properties, these, and its topic alias, 0 where it has none. Other texts
+    that paho cannot read are left out. A malformed packet stays as it is, for paho to say so.
 
     Args:
         command: its first byte.
         packet: all behind the fixed header.
     """
-    pairs: Pairs = []
+    pairs, alias = Pairs(), 0
     try:
         begin = _topic_end(packet) + (2 if command & _QOS else 0)
         size, at = long_number(packet, begin)
@@ -86,17 +87,19 @@ def take_out(command: int, packet: bytes) -> tuple[bytes, Pairs]:
                     continue
             else:
                 at = long_number(packet, at + 1)[1] if kind == _NUMBER else at + 1 + _SIZES[kind]
+                if kind == _ALIAS:
+                    alias = int.from_bytes(packet[start + 1 : at], "big")
                 continue
             kept.append(packet[from_:start])
             from_ = at
         if at != end or end > len(packet):
-            return packet, []
+            return packet, [], 0
     except (IndexError, KeyError, ValueError):
-        return packet, []
+        return packet, [], 0
     if not kept:
-        return packet, pairs
+        return packet, pairs, alias
     left = b"".join((*kept, packet[from_:end]))
-    return b"".join((packet[:begin], variable_length(len(left)), left, packet[end:])), pairs
+    return b"".join((packet[:begin], variable_length(len(left)), left, packet[end:])), pairs, alias
 
 
 def _topic_end(packet: bytes) -> int:

@@ -60,8 +60,8 @@ class Limits:
                 self._let_go(current, now)
 
     def _waiting_before(self, entry: Sequenced, now: float) -> Iterator[Sequenced]:
-        """Yield the waiting predecessors of an entry, by dependencies and ticks (R23), each when its own predecessor has
-        left. Nothing begins to wait meanwhile, so the timestamp is looked through once. An entry that is doubted
+        """Yield the waiting predecessors of an entry, by dependencies and ticks (R23), each when its own predecessor
+        has left. Nothing begins to wait meanwhile, so the timestamp is looked through once. An entry that is doubted
         leaves instead."""
         room = self._turns.room
         if not entry.is_hole and self._suspicion.claims(entry):

@@ -3,7 +3,6 @@ message without a topic has no place in the order."""
 
 from __future__ import annotations
 
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from inorder_adapters.mqtt.user_properties import take_out
@@ -27,14 +26,8 @@ def named(command: int, packet: bytes, known: dict[int, bytes]) -> bytes:
         packet: all behind the fixed header.
         known: topics by alias of this connection, to which it may add one.
     """
-    end = 2 + int.from_bytes(packet[:2], "big")
-    topic, properties = packet[2:end], Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    try:
-        read, _ = take_out(command, packet)
-        properties.unpack(read[end + 2 if command & 0x06 else end :])  # type: ignore[no-untyped-call]
-    except Exception:  # not well formed: paho, which reads it next, says so
-        return packet
-    alias = alias_of(properties)
+    topic = packet[2 : 2 + int.from_bytes(packet[:2], "big")]
+    *_, alias = take_out(command, packet)
     if topic and alias:
         known[alias] = topic
     elif not topic and alias in known:

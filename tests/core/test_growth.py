@@ -9,6 +9,7 @@ import random
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -252,6 +253,49 @@ def test_a_tick_ends_no_more_lingers_than_it_may() -> None:
     assert known is not None
     assert 500 < len(known.lingering) < 600
     assert stage.next_deadline() == 60_000 + LINGER_PAUSE_MS
+
+
+def _gone_together(clients: int, grace: int) -> Stage:
+    """So many clients are gone at the same time; each has ten topics, and a number open."""
+    stage = _stage(40)
+    stage.step(Configure(StageSettings(end_work=100, publisher_grace_ms=grace)), 0)
+    for at in range(clients):
+        filters = [SpaceFilter("s", exact(f"t{(at + each) % 40}")) for each in range(10)]
+        stage.step(OpenSession(f"c{at}", 1), 0)
+        _subscribe(stage, f"c{at}", 1, filters)
+        stage.step(Create(f"c{at}", 1, 1, [NewEvent(each, 1 + at % 40) for each in (1, 2, 3)]), 0)
+    for at in range(clients):
+        stage.step(LeaveSession(f"c{at}", 1), 1)
+    return stage
+
+
+@pytest.mark.parametrize("grace", [10_000, 30_000])
+def test_a_tick_ends_no_more_sessions_than_it_may(grace: int) -> None:
+    """R12, R16: the others end later, and whoever asks for something meanwhile is served between them."""
+    dearest = []
+    for clients in (40, 400):
+        stage, steps, left = _gone_together(clients, grace), list[int](), list[int]()
+        while (due := stage.next_deadline()) is not None:
+            steps.append(_steps(partial(stage.step, Tick(), due)))
+            left.append(len(stage._state.gone))
+        dearest.append(max(steps))
+        assert left[-1] == 0
+        assert stage.tally.abandoned == 3 * clients
+        assert len({each for each in left if each}) >= clients // 8, "seven end with one tick"
+        assert not list(stage._state.overlaps)
+    assert dearest[1] < 1.5 * dearest[0]
+
+
+def test_one_session_with_many_open_numbers_is_given_up_in_portions() -> None:
+    """R16: while it waits for the next one its first number is still open."""
+    stage = _stage(1)
+    stage.step(Configure(StageSettings(end_work=100)), 0)
+    stage.step(Create("publisher", 1, 1, [NewEvent(each, 1) for each in range(1, 251)]), 0)
+    given_up = []
+    while stage._settling.next_deadline() is not None:
+        stage.step(Tick(), max(60_000, stage._settling.next_deadline() or 0))
+        given_up.append(stage.tally.abandoned)
+    assert given_up == [100, 200, 250]
 
 
 def test_what_is_carried_once_more_takes_a_bit_for_each_pair() -> None:

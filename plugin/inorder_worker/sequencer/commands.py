@@ -36,6 +36,8 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1).
         answers_kept: to how many requests of a session answers are kept that its client does not let go.
+        end_work: how much one tick may do to end sessions (R12), in topics of their subscriptions, and to give up
+            numbers (R16); 0: any.
         numbers_kept: how many settled numbers all topics of a stage remember together; 0: any.
         number_age_ms: how long a settled number is remembered, about; 0: for ever.
         linger_work: how much one tick may do to end lingers (R10), in subscriptions and topics that it looks at.
@@ -55,6 +57,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
     linger_work: int = LINGER_WORK
     numbers_kept: int = 0
     number_age_ms: int = 0
+    end_work: int = 0
 
 
 class Automatic(msgspec.Struct, frozen=True, array_like=True):

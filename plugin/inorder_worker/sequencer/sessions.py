@@ -25,6 +25,13 @@ MAX_ENDED = 20_000
 """Dropped sessions that a stage knows: it must not keep a row for each of a million short lives. Where more come and go
 within the hour it knows them for less long, and a client that it meets again counts by its own word sooner."""
 
+END_WORK = 2_000
+"""What one tick may do to end sessions, in topics of their subscriptions: some milliseconds."""
+SESSION_COST = 5
+"""Of the end of a session, where each topic of its subscription costs 1."""
+END_PAUSE_MS = 50
+"""Between two ticks that end sessions, or give up numbers, so that commands of clients come between them."""
+
 
 class Holder(NamedTuple):
     """The owner of a client id (empty without one), and the filters that are kept under the id."""
@@ -38,6 +45,7 @@ class Sessions:
 
     def __init__(self, state: StageState, outbox: Outbox, subscribing: Subscribing) -> None:
         self._state, self._outbox, self._subscribing = state, outbox, subscribing
+        self._resume_at = 0  # when the next tick goes on: no part of the state, as each does what it finds
 
     def opened(self, command: OpenSession) -> None:
         """A client connected; other incarnations of it are gone from now on (replaced). Tell it what is left of its
@@ -91,14 +99,21 @@ class Sessions:
             self._state.sessions[key].since = self._state.now
 
     def end_due(self) -> None:
-        """End what is gone for too long: subscriptions at the bottom stage, sessions at each."""
-        state = self._state
+        """End what is gone for too long: subscriptions at the bottom stage, sessions at each; as many as one tick may.
+        The others end later, which is always safe (R12): clients that leave together must not stop a stage."""
+        state, worked = self._state, 0
+        self._resume_at = 0
         forget_left(state)
         while state.gone:
             key = next(iter(state.gone))
             session = state.sessions[key]
             if self._end_of(session) > state.now:
                 break
+            if session.open or 0 < state.settings.end_work < worked:  # open numbers would stay so for ever (R16)
+                self._resume_at = state.now + END_PAUSE_MS
+                break
+            known = state.overlaps.get(session.client_id)
+            worked += SESSION_COST + (0 if known is None else len(known.active))
             note_given(state, session.client_id, session.incarnation)
             if state.is_bottom:
                 self._expire(session)
@@ -130,7 +145,7 @@ class Sessions:
     def next_deadline(self) -> int | None:
         """Return the stage time at which the next session ends, or ``None``."""
         first = next(iter(self._state.gone), None)
-        return None if first is None else self._end_of(self._state.sessions[first])
+        return None if first is None else max(self._end_of(self._state.sessions[first]), self._resume_at)
 
 
 def holder_of(state: StageState, client_id: str) -> Holder | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from inorder.protocol.pairs import flat, joined, pairs, triples
 from inorder.protocol.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
 from inorder_worker.sequencer.commands import Release, SettleNumbers
 from inorder_worker.sequencer.rides import SettleRide
+from inorder_worker.sequencer.sessions import END_PAUSE_MS
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicManager
 
@@ -43,6 +45,7 @@ class Settling:
         self._risen: set[int] = set()
         self._void: dict[int, list[int]] = {}  # by topic, what its publisher took back in this step
         self._second = self._told = 0
+        self._resume_at = 0  # when the next tick goes on: no part of the state, as each does what it finds
 
     # -- confirm and void --------------------------------------------------------------------------------------
 
@@ -238,30 +241,37 @@ class Settling:
     # -- abandon -----------------------------------------------------------------------------------------------
 
     def abandon_due(self) -> None:
-        """Abandon what is unconfirmed too long."""
-        state = self._state
+        """Abandon what is unconfirmed too long, as much as one tick may."""
+        state, most, done = self._state, self._state.settings.end_work, 0
+        self._resume_at = 0
         while (due := state.deadlines.first()) is not None and due[0] <= state.now:
-            self._abandon(state.sessions[due[1]])
+            if 0 < most <= done:
+                self._resume_at = state.now + END_PAUSE_MS
+                break
+            done += self._abandon(state.sessions[due[1]], most - done if most else None)
 
-    def _abandon(self, session: Session) -> None:
-        """Abandon all numbers of a session that is gone for too long, else its old ones."""
+    def _abandon(self, session: Session, most: int | None) -> int:
+        """Abandon the numbers of a session that is gone for too long, else its old ones; return how many these were."""
         state, settings = self._state, self._state.settings
         gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
-        for topic, number in list(session.open):
+        done = 0
+        for topic, number in list(islice(session.open, most)):
             manager = state.topics[topic]
             record = manager.records[number]
             if not gone and state.now < record.created + settings.confirm_timeout_ms:
                 break
+            done += 1
             if manager.settle(record, NumberState.ABANDONED) is _CONFIRMED:
                 self._raise_head(manager, number)
             else:
                 state.tally.abandoned += 1
             del session.open[topic, number]
+        return done
 
     def next_deadline(self) -> int | None:
         """Return the stage time at which a number is to be abandoned, if nothing else happens."""
         first = self._state.deadlines.first()
-        return None if first is None else first[0]
+        return None if first is None else max(first[0], self._resume_at)
 
     # -- queries (R17) -----------------------------------------------------------------------------------------
 

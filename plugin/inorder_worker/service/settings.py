@@ -16,6 +16,7 @@ from inorder.protocol.wire import LogRule
 from inorder.settings.declaring import SECONDS
 from inorder.settings.worker import WorkerSection, store_url
 from inorder_worker.sequencer.commands import StageSettings
+from inorder_worker.sequencer.sessions import END_WORK
 
 LEASE_BEATS = 4
 """Beat intervals in a session timeout at least: an idle worker answers a client's question with its next beat, and a
@@ -109,6 +110,7 @@ class WorkerSettings(WorkerSection):
             publisher_grace_ms=_milliseconds(self.publisher_grace),
             confirm_timeout_ms=_milliseconds(self.confirm_timeout),
             number_retention=self.number_retention,
+            end_work=END_WORK,
             numbers_kept=self.number_retention_total,
             number_age_ms=_milliseconds(self.number_retention_age) if self.number_retention_age else 0,
             session_timeout_ms=_milliseconds(self.session_timeout),

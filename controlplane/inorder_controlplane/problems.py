@@ -107,7 +107,7 @@ def of_error(error: errors.InorderError) -> Problem:
         case errors.UsageError():
             return Problem("invalid", str(error))
         case errors.Unauthorized(peer="worker"):
-            return Problem("workers-unavailable", "the workers refuse the control plane's token")
+            return Problem("workers-unavailable", f"the workers refuse the control plane's token: {error}")
     return Problem("workers-unavailable", str(error), headers={"Retry-After": "1"})
 
 

@@ -12,8 +12,9 @@ from tests.client.helpers import PATIENCE, times, worker_settings
 from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
-from inorder_worker.service import Worker
+from inorder_worker.service import Worker, gate
 from inorder_worker.store import schema
+from inorder_worker.store.records import now_ms
 from inorder_worker.store.tokens import TokenStore
 
 
@@ -61,6 +62,23 @@ async def test_a_token_of_its_own_that_is_no_good_any_more_is_made_anew(live: Li
             await live.client("viewer").get("/api/v1/topics")
             await asyncio.sleep(0.05)
     await live.get("/topics")
+
+
+async def test_a_worker_whose_clock_is_ahead_is_named_by_its_clock(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other token would do: its own stays, and those in the store do not pile up."""
+    before = await live.access.token()
+    await live.get("/topics")
+    monkeypatch.setattr(gate, "now_ms", lambda: now_ms() + 86_400_000)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answer = await live.client("viewer").get("/api/v1/topics")
+            if answer.status_code != 200 and "clock" in answer.json()["detail"]:
+                break
+            await asyncio.sleep(0.05)
+    detail = assert_problem(answer, "workers-unavailable")["detail"]
+    assert "refuse the control plane's token" in detail
+    assert "has expired at 20" in detail
+    assert await live.access.token() == before
 
 
 async def test_takeovers_are_read_from_the_store(live: Live) -> None:

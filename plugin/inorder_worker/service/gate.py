@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -197,6 +198,7 @@ class Gate:
 
 _MISSING: Final = "a token is needed here, and none was given"
 _WRONG: Final = "the token is wrong"
+_TIME: Final = "%Y-%m-%d %H:%M:%SZ"
 
 
 def _reason(token: Token | None) -> str:
@@ -205,4 +207,8 @@ def _reason(token: Token | None) -> str:
         return _WRONG
     if token.revoked_ms is not None:
         return f"the token {token.name!r} was revoked"
-    return "" if token.is_valid(now_ms()) else f"the token {token.name!r} has expired"
+    now = now_ms()
+    if token.is_valid(now):
+        return ""
+    expired, clock = (datetime.fromtimestamp((each or 0) / 1000, UTC) for each in (token.expires_ms, now))
+    return f"the token {token.name!r} has expired at {expired:{_TIME}}, and the worker's clock says {clock:{_TIME}}"

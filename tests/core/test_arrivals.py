@@ -282,9 +282,10 @@ def test_r18_what_the_log_has_is_notified_as_repaired() -> None:
 
 def test_r18_what_a_former_process_may_have_been_notified_of_says_so() -> None:
     hand = Hand(durable=True)
-    starts = [TopicStart(info(1), 2, [], 2, 4, 6), TopicStart(info(2), 0, [], -1, 0, 0)]
-    hand.endpoint.arrivals.note_repeats(starts)
-    hand.subscribe("t/1", "t/2", starts=2)
+    starts = [TopicStart(info(1), 2, [], 2, 4, 6), TopicStart(info(2), 2, [], -1, 0, 0)]
+    change = hand.endpoint.change([Subscription(SPACE, mqtt_filter(each), "total", 0, True) for each in ("t/1", "t/2")])
+    hand.endpoint.broker_answered(change)
+    hand.endpoint.receive(Subscribed(1, starts))
     for topic, number in ((1, 3), (1, 4), (1, 5), (2, 3)):
         hand.arrive(topic, number)
     told = [each for each in hand.told() if isinstance(each, Event)]

@@ -1,4 +1,4 @@
-"""Topics that begin anew, beside others that go on: R12, and a domain that was restored."""
+"""Topics that begin anew beside others that go on (R12), and in another domain."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ from inorder.protocol.wire import (
     ShowOrder,
     ShowReports,
     ShowSubscriptions,
+    ShowWorker,
     SpaceFilter,
     Subscribe,
     Subscribed,
@@ -489,3 +490,19 @@ async def test_what_operators_change_is_in_the_audit_log(url: str, store: Store,
     assert pinned.detail["refusal"] == "there is no topic 99"
     assert (logged.who, logged.role, logged.via, logged.action) == ("ann", "operator", "worker", "change_log")
     assert (logged.target, logged.detail["is_on"], logged.detail["client"]) == ("s:x", True, "y")
+
+
+async def test_no_other_answer_is_taken_for_that_of_a_change(url: str, store: Store, tokens: TokenStore) -> None:
+    """Whoever is refused could else have it in the audit log that it was done, and hide what was."""
+    _, secret = tokens.issue("ann", "operator")
+    log = AuditLog(store)
+    async with worker(url) as running:
+        async with RawClient(running.address, "y", token=secret) as client:
+            client.send(PinTopics(2, [99]), ShowWorker(2))
+            assert (await client.next(OrderChanged)).refusal
+            await until(lambda: [each.outcome for each in log.page()] == ["refused"])
+            running._host.commits.is_holding = True  # the first one is not answered
+            client.send(PinTopics(3, [99]), PinTopics(3, [98]))
+            assert (await client.next(Failure)).code == "protocol"
+            running._host.commits.is_holding = False
+        await until(lambda: [each.outcome for each in log.page()] == ["unknown", "refused"])

@@ -20,9 +20,12 @@ from inorder.protocol.wire import (
     ChangeOrder,
     ClientFrame,
     CreateTimestamps,
+    Done,
     Frame,
     NameTopics,
+    OrderChanged,
     ReadLog,
+    Released,
     Report,
     Resolve,
     Subscribe,
@@ -39,6 +42,8 @@ SHARE: Final = 0.75
 """Of what this process may have open, for connections to a worker; the rest is for the control plane beside it."""
 SPARE: Final = 16
 """Places that clients leave to other workers, control planes and those who are about to say who they are."""
+ANSWERS: Final = (Done, OrderChanged, Released)
+"""What a change is answered with."""
 REFUSALS_NOTED: Final = 60.0
 """Seconds between two refusals of one token, for the same kind of change, in the audit log."""
 log = logger("inorder.worker")
@@ -252,6 +257,10 @@ class Admission:
         self, connection: Connection, frame: ClientFrame, then: Callable[[], None]
     ) -> tuple[str, int]:
         """Return why it was not asked for (an empty text: it was), and the entry of the audit log."""
+        if request_of(frame) in connection.audits:  # its answer would be taken for that of the one before
+            text = f"request {request_of(frame)} is not answered yet; a change has a number of its own"
+            connection.fail("protocol", text)
+            return text, 0
         action, target, detail = described(frame)
         detail |= {"client": connection.name, "peer": connection.peer}
         try:
@@ -273,7 +282,8 @@ class Admission:
     def answered(self, connection: Connection, frames: list[Frame]) -> list[Frame]:
         """Answers leave: what they say goes into the audit log. Return them as the token allows to see them."""
         for frame in frames if connection.audits else ():
-            entry = connection.audits.pop(request_of(frame), None)
+            is_of_change = isinstance(frame, ANSWERS)  # a question may have the same number
+            entry = connection.audits.pop(request_of(frame), None) if is_of_change else None
             if entry is not None:
                 refusal = getattr(frame, "refusal", "")
                 detail = {"refusal": refusal} if refusal else {}

@@ -47,7 +47,6 @@ from inorder.protocol.wire import (
     ShowOrder,
     ShowReports,
     ShowSubscriptions,
-    ShowWorker,
     SpaceFilter,
     Subscribe,
     Subscribed,
@@ -59,7 +58,6 @@ from inorder.protocol.wire import (
 )
 from inorder_worker.service import Worker
 from inorder_worker.store import records, schema
-from inorder_worker.store.audit import AuditLog
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import PREFIX, TokenStore
@@ -462,47 +460,3 @@ async def test_of_what_clients_report_that_counts_which_their_token_lets_them_se
         assert {each.client_id for each in shown.lives} == {"a"}
         seen = [(each.life.topic, each.life.verdict, each.life.waited_topic) for each in shown.lives]
     assert seen == [(mine, "", 0), (read, "late", 0), (read, "in_order", read)]
-
-
-# -- the audit log ---------------------------------------------------------------------------------------------------
-
-
-async def test_what_operators_change_is_in_the_audit_log(url: str, store: Store, tokens: TokenStore) -> None:
-    _, secret = tokens.issue("ann", "operator")
-    _, looking = tokens.issue("bob", "viewer")
-    _, internal = tokens.issue("controlplane", "admin", is_internal=True)
-    log = AuditLog(store)
-    async with worker(url) as running:
-        async with RawClient(running.address, "x", token=internal) as client:
-            client.send(ChangeLog(1, RULE))
-            await client.next(Done)
-        async with RawClient(running.address, "y", token=secret) as client:
-            client.send(ChangeLog(1, RULE))
-            await client.next(Done)
-            client.send(PinTopics(2, [99]))
-            assert (await client.next(OrderChanged)).refusal
-        for _ in range(3):  # nobody empties the log: one a minute goes into it, the worker's log has all
-            await refusal(RawClient(running.address, "z", token=looking), EndSubscription(7, "somebody"))
-        await until(lambda: [each.outcome for each in log.page()] == ["refused", "refused", "done"])
-    ended, pinned, logged = log.page()
-    assert (ended.who, ended.role, ended.action, ended.target) == ("bob", "viewer", "end_subscription", "somebody")
-    assert (pinned.who, pinned.action, pinned.target) == ("ann", "pin_topics", "topics 99")
-    assert pinned.detail["refusal"] == "there is no topic 99"
-    assert (logged.who, logged.role, logged.via, logged.action) == ("ann", "operator", "worker", "change_log")
-    assert (logged.target, logged.detail["is_on"], logged.detail["client"]) == ("s:x", True, "y")
-
-
-async def test_no_other_answer_is_taken_for_that_of_a_change(url: str, store: Store, tokens: TokenStore) -> None:
-    """Whoever is refused could else have it in the audit log that it was done, and hide what was."""
-    _, secret = tokens.issue("ann", "operator")
-    log = AuditLog(store)
-    async with worker(url) as running:
-        async with RawClient(running.address, "y", token=secret) as client:
-            client.send(PinTopics(2, [99]), ShowWorker(2))
-            assert (await client.next(OrderChanged)).refusal
-            await until(lambda: [each.outcome for each in log.page()] == ["refused"])
-            running._host.commits.is_holding = True  # the first one is not answered
-            client.send(PinTopics(3, [99]), PinTopics(3, [98]))
-            assert (await client.next(Failure)).code == "protocol"
-            running._host.commits.is_holding = False
-        await until(lambda: [each.outcome for each in log.page()] == ["unknown", "refused"])

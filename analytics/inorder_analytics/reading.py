@@ -155,7 +155,7 @@ class Traces:
         return sorted(found, key=lambda each: each.name.split("/"))
 
     def _file(self, info: Mapping[str, Any], name: str) -> TraceFile:
-        full = str(info["name"])
+        full, name = _utf8(str(info["name"])), _utf8(name)
         url = full if self.is_local else self.filesystem.unstrip_protocol(full)
         marks = (info.get(key) for key in ("ino", "mtime", "LastModified", "ETag", "etag"))
         version = "-".join(str(mark) for mark in marks if mark is not None) or str(info.get("created", ""))
@@ -247,6 +247,12 @@ class Traces:
         if self.is_local and file.bytes:
             return pq.ParquetFile(file.file)
         return pq.ParquetFile(pa.BufferReader(self._content(file)))
+
+
+def _utf8(name: str) -> str:
+    """Return a file's name for manifests and results. Bytes that are no UTF-8 are escaped: no file is there by the new
+    name, so such a file is found damaged."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _check_values(footer: Any, size: int) -> None:

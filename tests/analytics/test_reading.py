@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ import pytest
 from inorder.errors import InvalidOption
 from inorder.traces.schema import NAMES
 from inorder_analytics.columns import arrow_schema
+from inorder_analytics.compacting import compact
 from inorder_analytics.looking import Filter, Following
 from inorder_analytics.pages import NotAHeader, unpacked_sizes
+from inorder_analytics.plain.measuring import measure
 from inorder_analytics.reading import Traces, rows, survey
+from inorder_analytics.results import decode, encode
 
 TOPICS = [
     "01",
@@ -347,3 +351,14 @@ def test_a_file_with_a_value_that_no_client_records_is_damaged(tmp_path: Path, n
     traces = Traces(tmp_path)
     assert numbers(traces) == [2]
     assert f"column {name!r} has the value {value}" in traces.damaged[0].reason
+
+
+def test_a_file_whose_name_is_no_text_ends_nothing(tmp_path: Path) -> None:
+    """No manifest, and no result, could name it: one such file kept every later compaction from its end."""
+    whole = write(tmp_path / "traces" / "a.parquet", {"number": 1})
+    os.link(whole, os.fsencode(whole.parent) + b"/\xff.parquet")
+    traces = Traces(whole.parent)
+    assert numbers(traces) == [1]
+    assert [Path(each.file).name for each in traces.damaged] == ["\\udcff.parquet"]
+    assert compact(Traces(whole.parent), tmp_path / "full").rows == 1
+    assert decode(encode(measure(Traces(whole.parent)))).files.read == 1

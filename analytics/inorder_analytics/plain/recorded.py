@@ -43,10 +43,8 @@ class Interest:
 
     def covers(self, number: int) -> bool:
         """Tell whether the client wanted an event: a subscription began below it, and no later end is below it, too."""
-        return any(
-            start < number and not any(later > at and end < number for later, end in self.ended)
-            for at, start in self.began
-        )
+        ended = max((at for at, end in self.ended if end < number), default=None)
+        return any(start < number and (ended is None or at >= ended) for at, start in self.began)
 
 
 @dataclass

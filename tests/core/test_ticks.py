@@ -11,6 +11,7 @@ from tests.core.durables import publish
 from tests.core.endpoints import DOMAIN, Hand
 from tests.core.readers import get, new_reader, start_of
 
+from inorder.endpoint import durable
 from inorder.endpoint.endpoint import EndpointTimes
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
@@ -337,6 +338,17 @@ def test_a_durable_client_saves_what_its_application_was_done_with_and_goes_on_f
     again.arrive_with(TotalStamp(DOMAIN, 2, 2, [], (1, 1, 2)), 2)
     again.arrive_with(TotalStamp(DOMAIN, 1, 2, [], (1, 1, 5)), 1)
     assert again.words() == ["t/2 2 late", "t/1 2 in_order"]
+
+
+def test_ticks_of_events_that_nobody_is_done_with_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "MAX_GIVEN", 2)
+    hand = Hand("tag", durable=True)
+    hand.subscribe("t/1")
+    for number in range(1, 5):
+        hand.arrive_with(TotalStamp(DOMAIN, 1, number, [], (1, 1, 10 * number)), 1)
+    clock = hand.endpoint.durable
+    assert clock is not None
+    assert (len(clock._given), clock._reached.saved()) == (2, [1, 20])
 
 
 def test_the_answer_to_a_subscribe_tells_where_a_durable_client_was() -> None:

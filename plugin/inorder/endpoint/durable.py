@@ -16,6 +16,9 @@ from inorder.endpoint.ticks import Reached, Ticks
 from inorder.protocol.pairs import flat, pairs
 from inorder.protocol.wire import AskDurable, Done, Durable, SaveClock
 
+MAX_GIVEN = 100_000
+"""Events whose ticks are kept until the application is done with them. Of more the oldest count as done with: to reach
+further than that makes events late, and none in order that should not be."""
 ASK_AGAIN = 1.0
 """Seconds after which an answer counts as lost."""
 
@@ -59,6 +62,8 @@ class SavedClock:
     def _note(self, event: Event, ticks: Ticks) -> None:
         """A client that takes events out of turn notifies of an event in order (R23)."""
         self._given.append((event, ticks))
+        if len(self._given) > MAX_GIVEN:
+            self._reached.take(self._given.popleft()[1])
 
     def done_with(self, item: Event | Gap | Reconnected) -> None:
         """The application asks for what follows this notification."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inorder.protocol.stamp import TotalStamp, encode_stamp
+from inorder.protocol.stamp import PlainStamp, encode_stamp
 from inorder_bench.match import Aim, Contender, Match, Size, play, rates
 from inorder_bench.rows import Result, Say
 from inorder_bench.servers import Servers
@@ -65,7 +65,7 @@ REDIS_AWAITED = Match(
 
 def stamp_bytes() -> int:
     """Return the length of a timestamp of two topics, as it is on the wire."""
-    return len(encode_stamp(TotalStamp(2**31, 2, 20_000, [1, 20_000])))
+    return len(encode_stamp(PlainStamp(2**31, 2, 20_000, [1, 20_000])))
 
 
 def two_and_two(size: Size, say: Say) -> Result:

@@ -18,7 +18,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found
 from inorder.endpoint.ticks import Reached, Ticks
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
-from inorder.protocol.stamp import MAX_NUMBER, MAX_STAGES, TotalStamp, decode_stamp, encode_stamp
+from inorder.protocol.stamp import MAX_NUMBER, MAX_STAGES, PlainStamp, TotalStamp, decode_stamp, encode_stamp
 from inorder.protocol.wire import Done, SaveClock, Subscribed, Timestamps
 from inorder_worker.sequencer.commands import SaveNumbers, Tick
 from inorder_worker.sequencer.stage import Stage
@@ -144,7 +144,7 @@ def test_ticks_survive_the_envelope(epoch: int, home: int, is_grouped: bool, tic
 
 
 def test_a_stamp_without_ticks_has_no_byte_for_them() -> None:
-    assert encode_stamp(TotalStamp(1, 2, 3, [])) == b"lQABAgOQ"
+    assert encode_stamp(PlainStamp(1, 2, 3, [])) == b"lQABAgOQ"
     assert decode_stamp(b"lQABAgOQ") == TotalStamp(1, 2, 3, [])
 
 

@@ -21,7 +21,7 @@ from redis.asyncio import Connection
 from inorder.endpoint.publisher import Publisher
 from inorder.ports import Arrival, EnsCapabilities, Outgoing
 from inorder.protocol.names import exact
-from inorder.protocol.stamp import TotalStamp, decode_stamp, encode_stamp
+from inorder.protocol.stamp import PlainStamp, decode_stamp, encode_stamp
 from inorder.protocol.wire import (
     CreateTimestamps,
     NewEvent,
@@ -139,7 +139,7 @@ def frames(count: int) -> None:
 def stamps(count: int) -> None:
     """Stamps are made, put in front of a payload, taken off and read."""
     for number in range(1, count + 1):
-        stamp = encode_stamp(TotalStamp(2**31, 1, number, [2, number]))
+        stamp = encode_stamp(PlainStamp(2**31, 1, number, [2, number]))
         text, payload = split(wire_payload(stamp, PAYLOAD, retain=False))
         assert payload == PAYLOAD
         assert text is not None
@@ -166,7 +166,7 @@ def publisher(count: int) -> None:
     assert not machine.pending
 
 
-STAMP = encode_stamp(TotalStamp(2**31, 1, 1_000, [2, 999]))
+STAMP = encode_stamp(PlainStamp(2**31, 1, 1_000, [2, 999]))
 BATCH = 64
 """Packets in one system call."""
 

@@ -19,7 +19,7 @@ from inorder.endpoint.notifications import Receipt
 from inorder.endpoint.publications import Publication, PublicationState
 from inorder.endpoint.publisher import Publisher
 from inorder.errors import Abandoned, Forgotten, Refused, TooManyUnconfirmed
-from inorder.protocol.stamp import TotalStamp, encode_stamp
+from inorder.protocol.stamp import PlainStamp, TotalStamp, encode_stamp
 from inorder.protocol.wire import CreateTimestamps, Settled, Timestamps, Welcome
 
 _STAMPED, _SETTLING = PublicationState.STAMPED, PublicationState.SETTLING
@@ -100,8 +100,9 @@ class Publishing:
         domain = self._arrivals.domain
         for each in answers.ready:
             if each.state is _STAMPED:
-                stamp = TotalStamp(domain, each.topic_id, each.number, each.deps, each.ticks)
-                effects.append(HandOver(each, encode_stamp(stamp)))
+                parts = domain, each.topic_id, each.number, each.deps
+                stamp = encode_stamp(TotalStamp(*parts, each.ticks) if each.ticks else PlainStamp(*parts))
+                effects.append(HandOver(each, stamp))
         for each in answers.forgotten:
             effects.append(Failed(each, Forgotten(each.topic[1], may_be_delivered=each.handed)))
         limit = self.publisher.publications.max_open

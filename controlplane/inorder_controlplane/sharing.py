@@ -21,7 +21,7 @@ from operator import or_
 from typing import Final
 
 from inorder.protocol.names import Filter, FilterKind
-from inorder_worker.sequencer.sequencing import members, shared_twice
+from inorder_worker.sequencer.bits import members, shared_twice
 
 MAX_PAIRS_LOOKED_AT: Final = 100_000
 """Pairs of topics that are compared one by one; beyond it the costliest are those of the pairs seen so far, which begin

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import GapFound, Left, Mode, Output
 from inorder.protocol.names import Filter, FilterKind, exact
-from inorder.protocol.pairs import pairs
+from inorder.protocol.pairs import pairs, raise_to
 from inorder.protocol.wire import (
     AskNumbers,
     Frame,
@@ -154,6 +154,10 @@ class Cluster:
         command = ChangeSubscription(client, incarnation, self.versions[client], filters, bounded, durable, anew)
         return self.step(len(self.stages) - 1, command)
 
+    def number(self, name: str) -> int:
+        """Return the last number of a topic."""
+        return max(stage._state.topics[self.ids[name]].number for stage in self.stages)
+
     def subscribe(
         self,
         client: str,
@@ -246,8 +250,20 @@ def entries(event: StampedEvent) -> dict[int, int]:
 def reader(answer: Subscribed, mode: Mode = "strict", now: float = 0.0) -> OrderingModule:
     """An ordering module that begins where a subscription does."""
     module = OrderingModule(mode)
-    module.subscribed(answer.topics, now, filters=False)
+    module.subscribed(answer.topics, now, filters=False, bases=answer.bases)
     return module
+
+
+def base_of(answer: Subscribed, topic: int) -> dict[int, int]:
+    """What the first event of a topic depends on beside its own dependencies (R8)."""
+    base = dict[int, int]()
+    for start in answer.topics:
+        if start.topic.id == topic:
+            raise_to(base, start.base)
+    for shared in answer.bases:
+        if topic in shared.topics:
+            raise_to(base, shared.numbers)
+    return base
 
 
 def arrive(module: OrderingModule, event: StampedEvent, now: float = 0.0, *, retained: bool = False) -> list[str]:

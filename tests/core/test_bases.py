@@ -6,18 +6,15 @@ import random
 
 import msgspec
 import pytest
-from tests.core.cluster import Cluster, arrive, entries, reader
+from tests.core.cluster import Cluster, arrive, base_of, entries, reader
 from tests.core.without import RULES
 
-from inorder.protocol.pairs import raise_to
 from inorder.protocol.wire import Subscribed
-from inorder_worker.sequencer.bases import forget_left
 from inorder_worker.sequencer.commands import LeaveSession, OpenSession, StageSettings, Tick
 from inorder_worker.sequencer.stage import Stage
-from inorder_worker.sequencer.state import Snapshot, StageState
+from inorder_worker.sequencer.state import Snapshot
 
 NAMES = "abcdef"
-LINGER_MS = 60_000
 
 
 def _away(cluster: Cluster, client: str) -> None:
@@ -79,12 +76,12 @@ def _wrong(publishers: list[_Publisher], had: dict[str, int], new: list[str], an
     ids, wrong = publishers[0].cluster.ids, list[str]()
     for start in answer.topics:
         if start.topic.name in new:
-            base = dict[int, int]()
-            raise_to(base, start.base)
+            base = base_of(answer, start.topic.id)
             for other, began in had.items():
                 follows = [each.follows(start.topic.name, other) for each in publishers]
                 needed = max((number for number, is_named in follows if not is_named and number > began), default=0)
-                if not needed <= base.get(ids[other], 0) <= max(number for number, _ in follows):
+                reached = publishers[0].cluster.number(other)
+                if not needed <= base.get(ids[other], 0) <= reached:
                     wrong.append(f"{start} after {other}: {follows}")
     return wrong
 
@@ -126,11 +123,11 @@ def _run(seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(0, 400, 20))
-def test_a_base_has_what_a_publisher_published_before_and_no_more(seed: int) -> None:
+def test_a_base_has_what_a_publisher_published_before_and_nothing_that_does_not_exist(seed: int) -> None:
     assert [_run(each) for each in range(seed, seed + 20)] == [[]] * 20
 
 
-@pytest.mark.parametrize("rule", ["begun_behind", "left_behind", "parted"])
+@pytest.mark.parametrize("rule", ["begun_behind", "parted"])
 def test_that_is_seen_without_the_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     RULES[rule](monkeypatch)
     assert any(_run(seed) for seed in range(400))
@@ -145,14 +142,13 @@ def test_a_thousand_topics_of_one_publisher_are_not_a_million_numbers() -> None:
     for name in names * 2:
         cluster.stamp("p", name)
     snapshot = msgspec.msgpack.decode(cluster.stages[0].snapshot(), type=Snapshot)
-    assert sum(len(each.base) for each in snapshot.topics) == 2
+    assert sum(len(each.base) for each in snapshot.topics) == 0
 
 
-def test_what_a_dropped_session_left_behind_counts_for_a_linger() -> None:
+def test_what_a_dropped_session_has_published_counts() -> None:
     cluster = Cluster({"a": 0, "b": 0})
-    cluster.open("p")
-    cluster.open("A")
-    cluster.open("B")
+    for client in ("p", "A", "B"):
+        cluster.open(client)
     cluster.subscribe("A", "a")
     cluster.subscribe("B", "a")
     cluster.stamp("p", "a")
@@ -160,26 +156,37 @@ def test_what_a_dropped_session_left_behind_counts_for_a_linger() -> None:
     _away(cluster, "p")
     _recover(cluster)
     answer = cluster.subscribe("A", "a", "b")
-    assert [each.base for each in answer.topics] == [[], [1, 1]]
-    cluster.subscribe("A")
-    cluster.now += LINGER_MS
-    cluster.step(0, Tick())
-    snapshot = msgspec.msgpack.decode(cluster.stages[0].snapshot(), type=Snapshot)
-    assert snapshot.left_behind == []
+    assert (base_of(answer, 1), base_of(answer, 2)) == ({}, {1: 1})
 
 
-def test_of_what_was_left_behind_the_oldest_is_forgotten_first() -> None:
-    state = StageState(Snapshot(0, 1))
-    state.left_behind = [(5, {1: (1, 1)}), (7, {2: (2, 1)}), (6, {3: (3, 1)})]
-    state.now = 4
-    forget_left(state)
-    assert len(state.left_behind) == 3
-    state.now = 6
-    forget_left(state)
-    assert state.left_behind == [(7, {2: (2, 1)}), (6, {3: (3, 1)})]
-    state.now = 7
-    forget_left(state)
-    assert state.left_behind == []
+def test_what_topics_of_two_stages_follow_is_remembered_until_the_order_changes() -> None:
+    cluster = Cluster({"a": 0, "b": 1})
+    for client in ("p", "q", "A"):
+        cluster.open(client)
+    cluster.subscribe("A", "a")
+    cluster.stamp("p", "a")
+    cluster.stamp("p", "b", at=1, after=[1, 1])
+    cluster.stamp("q", "a")  # nothing on b follows it
+    assert base_of(cluster.subscribe("A", "a", "b"), 2) == {1: 1}
+    cluster.subscribe("A", "a")
+    cluster.reorder("b", "a")
+    cluster.run()
+    assert base_of(cluster.subscribe("A", "a", "b"), 2) == {1: 2}, "what follows nothing is not told apart any more"
+    assert all(not topic.base for stage in cluster.stages for topic in stage._state.topics.values())
+
+
+def test_a_base_is_told_once_for_all_topics_that_begin_together() -> None:
+    names = [f"t{at}" for at in range(40)]
+    cluster = Cluster(dict.fromkeys(names, 0))
+    for client in ("p", "A"):
+        cluster.open(client)
+    cluster.subscribe("A", *names[:20])
+    for name in names:
+        cluster.stamp("p", name)
+    answer = cluster.subscribe("A", *names)
+    assert all(not each.base for each in answer.topics)
+    (shared,) = answer.bases
+    assert (len(shared.topics), shared.numbers) == (20, [part for topic in range(1, 21) for part in (topic, 1)])
 
 
 def test_a_durable_subscriber_that_is_back_begins_new_topics_behind_what_it_has_not_got_yet() -> None:

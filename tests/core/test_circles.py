@@ -47,7 +47,7 @@ def test_an_event_whose_timestamp_nobody_knows_any_more_is_not_believed() -> Non
     module = in_a_circle()
     module.questions(5.0)
     assert seen(module.answered(Numbers(1, A, [], expired_through=1), 5.1)) == ["1:1 unsequenced"]
-    assert list(module.interrupted) == [A], "a:1 is missing and expired, so the topic begins anew (R17)"
+    assert list(module.interrupted) == [A, B], "a:1 is missing and expired, so all begins anew (R17, R22)"
 
 
 def test_a_circle_of_three_with_others_that_wait_for_their_turn() -> None:

@@ -176,7 +176,8 @@ def test_a_trimmed_log_begins_later_and_knows_what_was_before() -> None:
     cluster = Cluster({"a": 0, "b": 0})
     cluster.open("p")
     cluster.open("q")
-    cluster.all_subscribe(("one", "two"), "a", "b")
+    for each in ("one", "two"):
+        cluster.subscribe(each, "a", "b", durable=each == "two")
     cluster.stamp("q", "b")
     cluster.stamp("p", "a")  # a:1 after b:1, not in the log
     cluster.rule("a")
@@ -217,7 +218,8 @@ def test_a_log_that_is_turned_on_again_begins_with_what_was_before_that() -> Non
     cluster = Cluster({"a": 0, "b": 0})
     cluster.open("p")
     cluster.open("q")
-    cluster.all_subscribe(("one", "two"), "a", "b")
+    for each in ("one", "two"):
+        cluster.subscribe(each, "a", "b", durable=each == "two")
     cluster.rule("a")
     for number in (1, 2):
         cluster.stamp("q", "b")
@@ -237,7 +239,8 @@ def test_what_the_stage_has_forgotten_is_before_a_log_that_begins_later() -> Non
     cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
     cluster.open("p")
     cluster.open("q")
-    cluster.all_subscribe(("one", "two"), "a", "b")
+    for each in ("one", "two"):
+        cluster.subscribe(each, "a", "b", durable=each == "two")
     cluster.stamp("q", "b")
     for _ in range(100):
         event = cluster.stamp("p", "a")

@@ -140,11 +140,11 @@ def test_one_tick_forgets_no_more_than_it_may() -> None:
 
 
 def test_what_is_forgotten_depended_on_no_more_than_it_did() -> None:
-    """R17: a reader that goes on behind it waits for that, and for nothing that came later."""
+    """R18: a durable reader that goes on behind it waits for that, and for nothing that came later."""
     cluster = _cluster(numbers_kept=8)
     for client in ("x", "y"):
         cluster.open(client)
-        cluster.subscribe(client, "t0", "t1")
+        cluster.subscribe(client, "t0", "t1", durable=client == "x")
     for _ in range(3):
         _published(cluster, "t1")
         cluster.now += 1

@@ -7,6 +7,7 @@ from tests.core.cluster import seen
 from tests.core.readers import answer, get, new_reader, start_of, until
 
 from inorder.endpoint.barriers import CaughtUp
+from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Fetch, Found, OrderingTimes, Question
 from inorder.endpoint.reader import TopicReader
@@ -45,7 +46,7 @@ def test_r17_what_is_told_without_a_question_puts_no_question_off() -> None:
 
 
 def _expired(through: int, logged_from: int) -> Numbers:
-    return Numbers(1, A, [], through, [], logged_from)
+    return Numbers(1, A, [], through, logged_from)
 
 
 def test_r18_an_event_that_came_while_its_log_was_asked_needs_nothing_of_it() -> None:
@@ -70,6 +71,14 @@ def test_r18_what_neither_stage_nor_log_knows_begins_anew() -> None:
     module.fetches(1.0)
     module.fetched(A, [1, 2], 2, [], 1.2)
     assert dict(module.interrupted) == {A: 1}
+
+
+def test_r17_who_takes_events_out_of_turn_begins_just_the_forgotten_topic_anew() -> None:
+    """R22: no event of another topic relies on it to have waited."""
+    module = new_reader(Bounded(5, 10.0), a=0, b=0)
+    get(module, A, 9)
+    module.answered(_expired(3, 0), 1.0)
+    assert (module.interrupted, B in module.clock) == ({A: 1}, True)
 
 
 @pytest.mark.parametrize(("through", "logged_from", "begins_anew"), [(2, 0, True), (2, 3, True), (2, 1, False)])

@@ -23,7 +23,7 @@ BIG = 100_000
 
 
 def sends(first: int, last: int, size: int = 1) -> list[Send]:
-    return [Send(0, number, LingerEndRide("c" * size, number, 1, 1)) for number in range(first, last + 1)]
+    return [Send(0, number, LingerEndRide("c" * size, number, 1)) for number in range(first, last + 1)]
 
 
 def rides_in(frame: bytes) -> list[tuple[int, int]]:
@@ -34,7 +34,7 @@ def rides_in(frame: bytes) -> list[tuple[int, int]]:
     for number, raw in enumerate(rides.rides, rides.first):
         ride = decode_ride(raw)
         assert isinstance(ride, LingerEndRide)
-        found.append((number, ride.topic))
+        found.append((number, ride.incarnation))
     return found
 
 

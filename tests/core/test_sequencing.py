@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.core.cluster import Cluster, wild
 
 from inorder.protocol.names import exact
 from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.bits import bit_set, members
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics
-from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members, turned
+from inorder_worker.sequencer.reader_classes import HERE
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription
+from inorder_worker.sequencer.topic_manager import TopicManager
 
 CLIENTS, TOPICS = ("A", "B", "C"), range(1, 7)
 Change = tuple[str, set[int], set[int], bool, set[int]]
@@ -21,22 +24,46 @@ def _subscription(client: str, active: set[int], lingering: set[int], bounded: b
     return Subscription(client, 1, 1, [], bounded, set(active), plain & active, dict.fromkeys(lingering, (1, 1)))
 
 
+def _overlaps() -> Overlaps:
+    overlaps = Overlaps()
+    for topic in reversed(TOPICS):
+        overlaps.classes.add(TopicManager(topic, "s", str(topic), 0, number=topic, tick=7 - topic), HERE)
+    return overlaps
+
+
 def _of(change: Change, overlaps: Overlaps) -> None:
     overlaps.put(_subscription(*change))
 
 
 def _check(overlaps: Overlaps) -> None:
     """Compare what is kept with what the subscriptions say."""
-    known = list(overlaps)
+    known, classes = list(overlaps), overlaps.classes
     had = {each.client_id: each.active | each.lingering.keys() for each in known}
     assert set(members(overlaps.anyone)) == set().union(*had.values())
+    assert overlaps.plain == bit_set({topic for each in known for topic in each.plain})
     for topic in TOPICS:
         together = [topics - {topic} for topics in had.values() if topic in topics]
         once = set().union(*together)
         twice = {each for each in once if sum(each in topics for topics in together) > 1}
         assert overlaps.group(topic) == (bit_set(once), bit_set(twice))
-        assert overlaps.has_bounded(topic) == any(each.bounded and topic in had[each.client_id] for each in known)
-        assert overlaps.has_plain(topic) == any(topic in each.plain for each in known)
+        its = classes.of(topic)
+        assert overlaps.has_bounded(its) == any(each.bounded and topic in had[each.client_id] for each in known)
+        assert overlaps.has_durable(its) == any(each.durable and topic in had[each.client_id] for each in known)
+        assert its.topics == bit_set([each for each in TOPICS if _readers(known, each) == _readers(known, topic)])
+        assert [members_of.tick for members_of in its.risen.values()] == sorted(
+            7 - each for each in members(its.topics)
+        ), "in the order of their rise"
+        assert its.tick == max(7 - each for each in members(its.topics))
+    assert [each.tick for each in classes.latest_first()] == sorted(
+        {classes.of(topic).tick for topic in TOPICS}, reverse=True
+    )
+    assert len(classes) == len({_readers(known, topic) for topic in TOPICS})
+
+
+def _readers(known: list[Subscription], topic: int) -> tuple[frozenset[str], frozenset[str]]:
+    """Return whose topic it is, and who reads it."""
+    having = frozenset(each.client_id for each in known if topic in each.active or topic in each.lingering)
+    return having, frozenset(each.client_id for each in known if topic in each.active)
 
 
 _topics = st.sets(st.sampled_from(TOPICS), max_size=4)
@@ -45,55 +72,39 @@ _changes = st.tuples(st.sampled_from(CLIENTS), _topics, _topics, st.booleans(), 
 
 @given(st.lists(_changes, min_size=1, max_size=8))
 def test_what_is_kept_beside_the_subscriptions_is_what_they_say(changes: list[Change]) -> None:
-    """R1, R10, R13, R21: also of clients that have left all of it, or become strict, or read properties again."""
-    overlaps = Overlaps()
+    """R1, R10, R13, R21, R22: also of clients that have left all of it, or become strict, or read properties again."""
+    overlaps = _overlaps()
     for change in changes:
-        before = overlaps.get(change[0])
-        had = set() if before is None else before.active | before.lingering.keys()
-        overlaps.stale = 0
         _of(change, overlaps)
-        assert set(members(overlaps.stale)) == had | change[1] | change[2]
         _check(overlaps)
 
 
-@given(st.lists(_changes, min_size=1, max_size=4), st.sampled_from(CLIENTS), st.sampled_from(TOPICS))
-def test_a_topic_more_and_a_topic_less_are_as_the_whole_subscription_anew(
-    changes: list[Change], client: str, topic: int
-) -> None:
-    overlaps = Overlaps()
+@given(st.lists(_changes, min_size=1, max_size=4), st.sets(st.sampled_from(CLIENTS), min_size=1))
+def test_a_new_topic_is_as_the_whole_subscriptions_anew(changes: list[Change], clients: set[str]) -> None:
+    overlaps = _overlaps()
     for change in changes:
         _of(change, overlaps)
-    known = overlaps.get(client)
-    if known is None:
-        return
-    overlaps.stale = 0
-    if topic not in known.active and topic not in known.lingering:
-        known.active.add(topic)
-        overlaps.gained([known], 1 << topic)
-    elif topic in known.lingering and topic not in known.active:
-        _, before = overlaps.group(topic)
-        del known.lingering[topic]
-        left = overlaps.lost(known, topic)
-        _, after = overlaps.group(topic)
-        assert left == before & ~after, "and nothing joins a group by it"
-    else:
-        return
-    assert overlaps.stale >> topic & 1, "its group is another one"
-    assert all(overlaps.stale >> each & 1 for each in known.active | known.lingering.keys())
-    _check(overlaps)
-
-
-@given(st.dictionaries(st.integers(0, 90), st.sets(st.integers(0, 300)), max_size=20))
-def test_sets_that_are_turned_round_have_the_same_pairs(sets: dict[int, set[int]]) -> None:
-    pairs = {(topic, other) for topic, others in sets.items() for other in others}
-    found = list(turned({topic: bit_set(others) for topic, others in sets.items()}))
-    assert {(topic, other) for other, topics in found for topic in members(topics)} == pairs
-    assert len(found) == len({other for _, other in pairs}), "each once"
+    new = TopicManager(7, "s", "7", 0)
+    overlaps.classes.add(new, HERE)
+    covering = [known for client in sorted(clients) if (known := overlaps.get(client)) is not None]
+    assume(covering)
+    for known in covering:
+        known.active.add(7)
+    overlaps.gained(covering, 1 << 7)
+    once, twice = overlaps.group(7)
+    whole = Overlaps()
+    for topic in (7, *reversed(TOPICS)):
+        whole.classes.add(TopicManager(topic, "s", str(topic), 0), HERE)
+    for known in overlaps:
+        whole.put(known)
+    assert (once, twice) == whole.group(7)
+    assert [overlaps.group(topic) for topic in TOPICS] == [whole.group(topic) for topic in TOPICS]
+    assert (overlaps.anyone, len(overlaps.classes)) == (whole.anyone, len(whole.classes))
 
 
 def test_a_topic_that_another_client_still_has_is_somebodys() -> None:
     """R19: else nobody would be told what an event on a topic beside it follows there; and it would retire."""
-    overlaps = Overlaps()
+    overlaps = _overlaps()
     _of(("A", {1, 2}, set(), False, set()), overlaps)
     _of(("B", {2, 3}, set(), False, set()), overlaps)
     _of(("B", {3}, set(), False, set()), overlaps)

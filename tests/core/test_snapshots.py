@@ -21,7 +21,6 @@ from inorder_worker.sequencer.commands import (
     Tick,
 )
 from inorder_worker.sequencer.picture import SLICE_BYTES
-from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.state import StageData
 
@@ -57,14 +56,14 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
         found.pop(name, None)
     del found["tally"], found["_rules"]  # counts of a process; data
     readers, deadlines, ages = (found.pop(name) for name in ("overlaps", "deadlines", "ages"))
-    groups = {topic: [getattr(each, name) for name in Group.__slots__] for topic, each in found.pop("groups").items()}
     rules, lingers = found.pop("_logged"), list(found.pop("lingers"))
-    assert found.keys() > {"topics", "by_name", "recent", "on_stage", "connected", "last_topic", "sessions"}
-    orders = {name: list(found[name]) for name in ("topics", "recent", "gone", "ended", "sessions")}
+    assert found.keys() > {"topics", "by_name", "on_stage", "connected", "last_topic", "sessions"}
+    orders = {name: list(found[name]) for name in ("topics", "gone", "ended", "sessions")}
     return found | {
         "orders": orders,
-        "groups": groups,
-        "overlaps": (list(readers), readers.stale, readers.anyone, [readers.group(topic) for topic in (1, 2)]),
+        "overlaps": (list(readers), readers.anyone, [readers.group(topic) for topic in (1, 2)]),
+        "classes": [(each.topics, each.side, list(each.risen), each.tick) for each in readers.classes.latest_first()],
+        "changes": [found.pop(name).saved() for name in ("growths", "partings")],
         "deadlines": (deadlines.first(), ages.first()),
         "logged": [rules.covers("s", name) for name in "ab"],
         "lingers": lingers,

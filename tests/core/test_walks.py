@@ -29,24 +29,11 @@ def _timestamps(stages: int, seed: int, subscriptions: list[list[int]] | None = 
 def test_both_walks_fill_the_same_entries_in_the_same_order(
     stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filling, "MEMBER_STEPS", 10**9)  # only what rose last
-    by_recent = _timestamps(stages, seed)
+    monkeypatch.setattr(filling, "MEMBER_STEPS", 10**9)  # only classes
+    by_class = _timestamps(stages, seed)
     monkeypatch.setattr(filling, "MEMBER_STEPS", 0)  # only members
-    assert _timestamps(stages, seed) == by_recent
-    assert sum(len(event.deps) for event in by_recent) > 500
-
-
-@pytest.mark.parametrize("stages", [1, 3])
-@pytest.mark.parametrize("seed", range(5))
-def test_a_long_walk_fills_the_same_entries_in_the_same_order(
-    stages: int, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(filling, "MEMBER_STEPS", 10**9)  # only what rose last
-    monkeypatch.setattr(filling, "LONG_WALK", 10**9)
-    by_numbers = _timestamps(stages, seed)
-    monkeypatch.setattr(filling, "LONG_WALK", 0)
-    assert _timestamps(stages, seed) == by_numbers
-    assert sum(len(event.deps) for event in by_numbers) > 500
+    assert _timestamps(stages, seed) == by_class
+    assert sum(len(event.deps) for event in by_class) > 200
 
 
 @pytest.mark.parametrize("stages", [1, 3])
@@ -61,4 +48,4 @@ def test_both_walks_follow_the_same_events_of_a_publisher(
     by_use = _timestamps(stages, seed, alone)
     monkeypatch.setattr(following, "MEMBER_STEPS", 0)  # only neighbours
     assert _timestamps(stages, seed, alone) == by_use
-    assert sum(len(event.deps) for event in by_use) > 500
+    assert sum(len(event.deps) for event in by_use) > 200

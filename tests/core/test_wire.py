@@ -156,7 +156,7 @@ WORKER_FRAMES: list[WorkerFrame] = [
     Timestamps(0, 1, [StampedEvent(3, 7, 1, [1, 2], True)], [4], [5, 7, 2], ticks=[(3, 1, 3, 0, 9)]),
     Settled(0, 1, 2, [7, 1]),
     Subscribed(1, [TopicStart(_TOPIC, 5, [1, 2])], reached=[3, 0, 9]),
-    Numbers(1, 7, [NumberAnswer(1, NumberState.VOID, [2, 3])], 9, [1, 1]),
+    Numbers(1, 7, [NumberAnswer(1, NumberState.VOID, [2, 3])], 9, 4),
     Heads([7, 12]),
     ClusterMap([StageInfo(0, 3, "one.example:7401"), StageInfo(1, 0, "")]),
     Renewed(3, [0, 7, 1, 2]),

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from inorder.endpoint import subscribing as client_side
 from inorder.endpoint.beginnings import Beginnings
@@ -24,11 +23,14 @@ from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
-from inorder_worker.sequencer import reordering, sessions, stamping, subscribing
+from inorder_worker.sequencer import resuming, stamping, subscribing
+from inorder_worker.sequencer.bits import bit_set
+from inorder_worker.sequencer.filling import Filling, Reduction
 from inorder_worker.sequencer.following import Following
+from inorder_worker.sequencer.reader_changes import ReaderChanges
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.rides import AnyRide, ExpireRide, LingerEndRide, StampRide, SwitchRide
-from inorder_worker.sequencer.sequencing import Overlaps, Subscription, bit_set, members
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription
 from inorder_worker.sequencer.stamping import Stamping
 from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.subscribing import Subscribing
@@ -95,10 +97,10 @@ def kept_clocks(patch: Patch) -> None:
     """R8: the whole returned clock is taken, as in the papers."""
     whole = Beginnings._begin
 
-    def begin(self: Beginnings, start: TopicStart, now: float) -> None:
+    def begin(self: Beginnings, start: TopicStart, shared: list[int], now: float) -> None:
         reader = self._turns.readers.get(start.topic.id)
         if reader is None:
-            whole(self, start, now)
+            whole(self, start, shared, now)
         else:
             reader.clock = reader.start = max(start.start, reader.clock)
 
@@ -112,17 +114,20 @@ def base(patch: Patch) -> None:
 
 def begun_behind(patch: Patch) -> None:
     """R8, R19: a topic begins wherever its publishers' earlier events in other topics are."""
-    patch.setattr(subscribing, "begin_behind", _nothing)
-
-
-def left_behind(patch: Patch) -> None:
-    """R8, R19: a session that is dropped takes with it what it has used."""
-    patch.setattr(sessions, "leave_behind", _nothing)
+    for module in (resuming, subscribing):
+        patch.setattr(module, "shared_bases", lambda *_: [])
 
 
 def parted(patch: Patch) -> None:
     """R8, R14, R19: topics that part forget what their events followed on the stage where they were together."""
-    patch.setattr(reordering, "remember_parted", _nothing)
+    whole = Reordering._begin_groups_anew
+
+    def begin_groups_anew(self: Reordering) -> None:
+        whole(self)
+        for manager in self._state.topics.values():
+            manager.switched = 0
+
+    patch.setattr(Reordering, "_begin_groups_anew", begin_groups_anew)
 
 
 def hold(patch: Patch) -> None:
@@ -151,7 +156,7 @@ def drain(patch: Patch) -> None:
 
 def carried_once(patch: Patch) -> None:
     """R10: what leaves a group is not carried once more."""
-    patch.setattr(Subscribing, "_carry_once", _nothing)
+    patch.setattr(Filling, "parted_from", lambda *_: 0)
 
 
 def version(patch: Patch) -> None:
@@ -160,9 +165,8 @@ def version(patch: Patch) -> None:
 
     def linger_ended(self: Subscribing, ride: LingerEndRide) -> None:
         subscription = self._state.overlaps.get(ride.client_id)
-        if subscription is not None and ride.topic in subscription.lingering:
-            incarnation, number = subscription.lingering[ride.topic]
-            ride = replace(ride, incarnation=incarnation, version=number)
+        if subscription is not None:
+            subscription.lingering = dict.fromkeys(subscription.lingering, (ride.incarnation, ride.version))
         whole(self, ride)
 
     patch.setattr(Subscribing, "linger_ended", linger_ended)
@@ -174,7 +178,7 @@ def lease(patch: Patch) -> None:
 
 
 def expired_linger(patch: Patch) -> None:
-    """R10, R12: what has expired counts no more; what leaves a group by it is carried once more."""
+    """R10, R12: what has expired counts no more."""
     whole = Subscribing.expired
 
     def expired(self: Subscribing, ride: ExpireRide) -> None:
@@ -182,13 +186,8 @@ def expired_linger(patch: Patch) -> None:
         overlaps, left = self._state.overlaps, self._state.overlaps.get(ride.client_id)
         if left is None or left.incarnation:
             return
-        had = left.mask()
         left.lingering.clear()
         overlaps.put(left)
-        for topic in members(had):
-            had &= ~(1 << topic)
-            once, twice = overlaps.group(topic)
-            self._carry_once({topic: had & once & ~twice})
 
     patch.setattr(Subscribing, "expired", expired)
 
@@ -318,15 +317,55 @@ def before_by_ticks(patch: Patch) -> None:
 
 
 def gained(patch: Patch) -> None:
-    """R21: a topic that joins a group is not carried unless it rises."""
-    whole = StageState.group
+    """R21: who begins a topic, and has others, changes nothing for the next timestamp."""
+    whole = Subscribing._begin
 
-    def group(self: StageState, manager: Any) -> Any:
-        found = whole(self, manager)
-        found.gained = 0
-        return found
+    def begin(self: Subscribing, known: Subscription, begun: set[int], kept: set[int]) -> None:
+        topics = [self._state.topics[topic] for topic in begun]
+        filled = [each.filled for each in topics]
+        whole(self, known, begun, kept)
+        for each, since in zip(topics, filled, strict=True):
+            each.filled = since
 
-    patch.setattr(StageState, "group", group)
+    patch.setattr(Subscribing, "_begin", begin)
+
+
+def fresh(patch: Patch) -> None:
+    """R22, rule 2: an event stands for earlier ones also for those who began its topic behind it."""
+    patch.setattr(ReaderChanges, "begun_behind", lambda *_: 0)
+
+
+def real(patch: Patch) -> None:
+    """R22, rule 2: what passed in another topic order stands for earlier events in this one."""
+    whole = Reordering._begin_groups_anew
+
+    def begin_groups_anew(self: Reordering) -> None:
+        whole(self)
+        for manager in self._state.topics.values():
+            manager.has_passed = manager.number > 0
+
+    patch.setattr(Reordering, "_begin_groups_anew", begin_groups_anew)
+
+
+def readers(patch: Patch) -> None:
+    """R22, rule 4: an event stands for earlier ones also for those who do not read it."""
+    whole = Reduction.__init__
+
+    def init(self: Reduction, *args: Any, **how: Any) -> None:
+        whole(self, *args, **how)
+        self._active = 0
+
+    patch.setattr(Reduction, "__init__", init)
+
+
+def former(patch: Patch) -> None:
+    """R12, R22: an incarnation that was replaced reads nothing more at once."""
+    patch.setattr(Subscribing, "_replace", _nothing)
+
+
+def lingering_reads(patch: Patch) -> None:
+    """R22, rule 4: whoever has left a topic is taken for a reader of it while it lingers."""
+    patch.setattr(Subscription, "read", Subscription.mask)
 
 
 def barriers(patch: Patch) -> None:
@@ -354,7 +393,6 @@ RULES: dict[str, Callable[[Patch], None]] = {
         kept_clocks,
         base,
         begun_behind,
-        left_behind,
         drain,
         parted,
         hold,
@@ -381,6 +419,11 @@ RULES: dict[str, Callable[[Patch], None]] = {
         events_alone,
         before_by_ticks,
         gained,
+        fresh,
+        real,
+        readers,
+        former,
+        lingering_reads,
         barriers,
     )
 }

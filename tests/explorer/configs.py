@@ -165,8 +165,8 @@ CONFIGS: dict[str, Config] = {
     "r8-base": Config(
         "R8: a reader joins a topic whose events say no more what came before them",
         "a b",
-        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a b"), "C": Reader("a b")},
-        {"p": (Publish("x", "a"),), "q": (Publish("y1", "b"), Publish("y2", "b"))},
+        {"A": Reader("a", (Hold("a b"),)), "B": Reader("a")},
+        {"p": (Publish("x", "a"), Publish("y1", "b"), Publish("y2", "b"))},
         rule="base",
     ),
     "r8-clocks": Config(

@@ -97,7 +97,7 @@ class Words:
                 ]
                 return "subscribed, " + ", ".join(words)
             case LingerEndRide():
-                return f"{item.client_id}'s linger in {self._topics[item.topic - 1]} is over"
+                return f"{item.client_id}'s linger since change {item.version} is over"
             case LeaveSession():
                 return f"{item.client_id} is gone"
             case OpenSession():

@@ -397,7 +397,7 @@ async def test_a_second_connection_takes_the_place_of_the_first() -> None:
 
 
 def linger_end(number: int) -> AnyRide:
-    return LingerEndRide("c", 1, number, 1)
+    return LingerEndRide("c", 1, number)
 
 
 async def test_rides_are_taken_once_and_in_order() -> None:

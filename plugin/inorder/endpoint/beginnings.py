@@ -13,7 +13,8 @@ from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import Suspicion, again, is_leap
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.wire import TopicStart
+from inorder.protocol.pairs import joined, pairs
+from inorder.protocol.wire import SharedBase, TopicStart
 
 
 class Beginnings:
@@ -31,10 +32,13 @@ class Beginnings:
 
     # -- topics that begin -------------------------------------------------------------------------------------
 
-    def subscribed(self, starts: Iterable[TopicStart], now: float, *, filters: bool) -> None:
+    def subscribed(
+        self, starts: Iterable[TopicStart], now: float, *, filters: bool, bases: Iterable[SharedBase] = ()
+    ) -> None:
         """The subscription is complete (R7); clocks are taken only for topics that are new here (R8)."""
+        shared = {topic: unmet for each in bases if (unmet := self._unmet(each.numbers)) for topic in each.topics}
         for start in starts:
-            self._begin(start, now)
+            self._begin(start, shared.get(start.topic.id, []), now)
         self._unbegun.subscribed(filters=filters)
         self._receive_parked(self._unbegun.decided(self._turns.readers), now)
         self.is_restored = False
@@ -66,11 +70,20 @@ class Beginnings:
             else:
                 turns.receive(entry, now)
 
-    def _begin(self, start: TopicStart, now: float) -> None:
+    def _unmet(self, numbers: list[int]) -> list[int]:
+        """Return those of some numbers (flat pairs) that the clocks have not reached."""
+        readers = self._turns.readers
+        return joined(
+            (topic, number)
+            for topic, number in pairs(numbers)
+            if (reader := readers.get(topic)) is None or reader.clock < number
+        )
+
+    def _begin(self, start: TopicStart, shared: list[int], now: float) -> None:
         turns, topic = self._turns, start.topic.id
         if topic in turns.readers:
             return
-        number, base = start.start, start.base
+        number, base = start.start, start.base + shared
         first = self._unbegun.interrupted.pop(topic, None)
         if first is None and start.saved >= 0:
             first = start.saved + 1
@@ -159,11 +172,9 @@ class Beginnings:
         turns, unbegun = self._turns, self._unbegun
         readers = [reader for topic in topics if (reader := turns.readers.get(topic)) is not None]
         left = [reader.topic for reader in readers if reader.topic in turns.left]
-        turns.run(deque(entry for topic in left for entry in turns.let_go(topic)), now)
         readers = [reader for reader in readers if reader.topic not in turns.left]
-        if not readers:
-            return
-        unbegun.subscribing()
+        if readers:
+            unbegun.subscribing()
         for reader in readers:
             unbegun.interrupted[reader.topic] = reader.unreported
             waiting = [each for each in turns.room.topic(reader.topic).values() if not each.is_hole]
@@ -174,6 +185,7 @@ class Beginnings:
             unbegun.keep(entry.topic, [entry])
         awake = turns.end(topics)
         turns.on_hold = [each for each in turns.on_hold if not each.done]
+        awake.extend(entry for topic in left for entry in turns.let_go(topic))
         turns.run(awake, now)
 
     def other_domain(self) -> None:

@@ -83,7 +83,7 @@ class Holes:
         # It may have been void, abandoned or lost, with dependencies that nobody can tell: passing over it could put
         # what follows before them (R17, R19).
         if reader.needs_any(_lost_for_good(numbers), turns.room.topic(topic)):
-            self._beginnings.expired([topic], now)
+            self._begin_anew(topic, now)
             return
         doubted = self._suspicion.claimed(topic)
         self._want_expired(reader, numbers)
@@ -92,6 +92,12 @@ class Holes:
         turns.run(made, now)
         self._suspicion.settle({(topic, number) for number in unknown}, now)
         self._limits.enforce(now)
+
+    def _begin_anew(self, topic: int, now: float) -> None:
+        """Begin anew where missing numbers are forgotten, with their dependencies. In strict mode all topics do, since
+        events of each may rely on such a number to have waited (R22)."""
+        turns = self._turns
+        self._beginnings.expired(list(turns.readers) if turns.is_strict else [topic], now)
 
     def _take_answers(
         self, reader: TopicReader, numbers: Numbers, doubted: set[int], asked_at: float | None, now: float
@@ -195,7 +201,7 @@ class Holes:
             if number <= reader.clock or number in turns.room.topic(topic):
                 continue
             if deps is None:
-                self._beginnings.expired([topic], now)
+                self._begin_anew(topic, now)
                 return
             missing.confirm(number, deps, now)
         if self._receive_repaired(reader, entries, now):  # there is no room for more of it yet

@@ -24,7 +24,7 @@ from inorder.endpoint.ticks import Ticks
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.endpoint.waits import waits_of
-from inorder.protocol.wire import Numbers, TopicStart, Wait
+from inorder.protocol.wire import Numbers, SharedBase, TopicStart, Wait
 
 
 class OrderingModule:
@@ -180,12 +180,15 @@ class OrderingModule:
         """A subscribe is outstanding: any topic without a clock may be part of it, so it holds events (R9)."""
         self._turns.unbegun.subscribing()
 
-    def subscribed(self, starts: Iterable[TopicStart], now: float, *, filters: bool) -> list[Output]:
+    def subscribed(
+        self, starts: Iterable[TopicStart], now: float, *, filters: bool, bases: Iterable[SharedBase] = ()
+    ) -> list[Output]:
         """The subscription is complete (R7); clocks are taken only for topics that are new here (R8).
 
         ``filters``: the subscription has wildcards, so topics with unknown ids may still be part of it (R13).
+        ``bases``: what topics that begin together depend on, beside the bases of single ones.
         """
-        self._beginnings.subscribed(starts, now, filters=filters)
+        self._beginnings.subscribed(starts, now, filters=filters, bases=bases)
         return self._turns.drain()
 
     def unnamed(self) -> list[int]:

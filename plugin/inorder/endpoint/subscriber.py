@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from inorder.protocol.covering import filter_set
 from inorder.protocol.names import FilterKind
 from inorder.protocol.pairs import pairs
-from inorder.protocol.wire import Moved, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
+from inorder.protocol.wire import Moved, SharedBase, SpaceFilter, Subscribe, Subscribed, TopicInfo, TopicStart
 
 
 class SubscriptionChange:
@@ -24,7 +24,7 @@ class SubscriptionChange:
         reached: what a durable client was done with (R23), once that is answered.
     """
 
-    __slots__ = ("anew", "covered", "filters", "left", "reached", "starts", "version")
+    __slots__ = ("anew", "bases", "covered", "filters", "left", "reached", "starts", "version")
 
     def __init__(self, version: int, filters: list[SpaceFilter], anew: bool) -> None:
         self.version, self.filters, self.anew = version, filters, anew
@@ -32,6 +32,7 @@ class SubscriptionChange:
         self.starts: dict[int, TopicStart] = {}
         self.left: dict[int, TopicStart] = {}
         self.reached: list[int] = []
+        self.bases: list[SharedBase] = []
 
 
 class Subscriber:
@@ -42,6 +43,7 @@ class Subscriber:
         durable: the subscription stays, however long the client is away (R12).
 
     Attributes:
+        bases: what topics that the last complete change has begun together depend on (R8).
         ends: up to which numbers the topics are to be read that the last complete change has left (R22).
         created: those of them that were created before the change passed, and never named to this client.
         reached: the order epoch and the ticks with which the last complete change goes on, if it is durable (R23).
@@ -56,6 +58,7 @@ class Subscriber:
         self._change: SubscriptionChange | None = None
         self._topics: dict[int, TopicInfo] = {}
         self._left: dict[int, TopicInfo] = {}  # R22: topics that are only read on
+        self.bases: list[SharedBase] = []
         self.ends: dict[int, int] = {}
         self.created: list[int] = []
         self.reached: list[int] = []
@@ -149,16 +152,20 @@ class Subscriber:
         change.starts.update((each.topic.id, each) for each in frame.topics)
         change.left.update((each.topic.id, each) for each in frame.left)
         change.reached = frame.reached or change.reached
+        change.bases += frame.bases
         if frame.more:
             return None
         wild = [each for each in self._filters if each.filter.kind is not FilterKind.EXACT and not self._is_expired]
         earlier = filter_set(wild)
-        starts = []
-        for start in change.starts.values():
-            info = start.topic
-            if info.id not in self._topics and earlier.covers(info.space, info.name):
-                start = TopicStart(info, 0, [])
-            starts.append(start)
+        created = {
+            topic
+            for topic, each in change.starts.items()
+            if topic not in self._topics and earlier.covers(each.topic.space, each.topic.name)
+        }
+        starts = [TopicStart(each.topic, 0, []) if topic in created else each for topic, each in change.starts.items()]
+        self.bases = [
+            SharedBase([topic for topic in each.topics if topic not in created], each.numbers) for each in change.bases
+        ]
         self._filters, self._covered, self._change, self._is_expired = change.filters, change.covered, None, False
         self.reached = change.reached
         self.created = [

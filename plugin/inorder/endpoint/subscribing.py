@@ -220,7 +220,9 @@ class Subscribing:
             self._arrivals.check_lease(now)
             self._name_left(self._subscriber.created, now)
             self._ordering.resume(self._subscriber.reached)
-            outputs = self._ordering.subscribed(starts, now, filters=self._subscriber.has_wildcards)
+            outputs = self._ordering.subscribed(
+                starts, now, filters=self._subscriber.has_wildcards, bases=self._subscriber.bases
+            )
             self._arrivals.deliver(outputs)
             self._read_through(now)
         if not frame.more:

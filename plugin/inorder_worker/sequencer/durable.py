@@ -37,7 +37,7 @@ class DurableSubscriptions:
                 number = self._given(topic, number)
                 if topic in known.active and number > clock.numbers.get(topic, 0):
                     clock.numbers[topic] = number
-                    clock.bases.pop(topic, None)
+                    clock.has_begun(topic)
             if clock.reached < command.reached and len(command.reached) <= 1 + self._state.count:
                 clock.reached = command.reached
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))

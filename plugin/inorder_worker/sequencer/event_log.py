@@ -183,6 +183,8 @@ class EventLog:
         if base is not None:
             base = dict(base)
             raise_to(base, command.base)
+            if not self._state.group_of(manager.id).is_durable:  # who begins it later begins behind all of it (R8)
+                base = {}
             manager.log_base, manager.log_first = base, command.through + 1
             self._outbox.log(LogTrim(manager.id, command.through))
 

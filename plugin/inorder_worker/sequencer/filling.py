@@ -1,15 +1,109 @@
-"""A stage fills a timestamp with the numbers that its topic's sequencing group has reached (R1, R21)."""
+"""A stage fills a timestamp with the numbers that its topic's sequencing group has reached (R1, R21, R22)."""
 
 from __future__ import annotations
 
-from inorder_worker.sequencer.sequencing import Group, bit_set, members
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import takewhile
+from typing import NamedTuple
+
+from inorder_worker.sequencer.bits import members
+from inorder_worker.sequencer.reader_changes import ReaderChanges
+from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
-LONG_WALK = 32
-"""More steps than this through what rose last are worth preparing."""
 MEMBER_STEPS = 4
-"""A member of a bit set costs as much to look at as so many of the topics that rose last."""
+"""A member of a bit set costs as much to look at as so many of the classes that rose last."""
+
+
+class Cover(NamedTuple):
+    """An entry of a timestamp stands for the earlier events that its event waits for at all who read the timestamp's
+    topic and theirs (R22).
+
+    Attributes:
+        readers, active: of the entry's class.
+        strangers: topics whose earlier events it does not stand for, as a bit set: somebody who has these and the
+            timestamp's topic began the entry's topic behind its event.
+    """
+
+    readers: int
+    active: int
+    strangers: int
+
+
+_Waiting = tuple[int, ReaderClass, Iterator[TopicManager], TopicManager]
+
+
+class Reduction:
+    """A reduction takes entries for one timestamp, the latest first, and leaves out what an entry before covers.
+
+    Args:
+        manager, its: the topic, and its class.
+        growths: what clients began (R22, rule 2).
+        is_reduced: entries may cover others; else all are taken.
+        deps: the timestamp's entries (flat), to add to.
+    """
+
+    __slots__ = ("_active", "_covers", "_growths", "_is_reduced", "_manager", "_readers", "_since", "deps")
+
+    def __init__(
+        self, manager: TopicManager, its: ReaderClass, growths: ReaderChanges, deps: list[int], *, is_reduced: bool
+    ) -> None:
+        self._manager, self._since, self._growths = manager, manager.filled, growths
+        self._readers, self._active, self._is_reduced = its.readers, its.active, is_reduced
+        self._covers: list[Cover] = []
+        self.deps = deps
+
+    def walk(self, classes: Iterable[ReaderClass]) -> None:
+        """Take what has risen in these classes since the previous timestamp; they come with the latest event first."""
+        waiting: list[_Waiting] = []
+        for its in classes:
+            while waiting and -waiting[0][0] > its.tick:
+                if self._go_on(waiting):
+                    return
+            self._wait(waiting, its, reversed(its.risen.values()))
+        while waiting:
+            if self._go_on(waiting):
+                return
+
+    def _wait(self, waiting: list[_Waiting], its: ReaderClass, risen: Iterator[TopicManager]) -> None:
+        """The next topic of a class waits for its turn."""
+        for other in risen:
+            if other.tick <= self._since:
+                return
+            if other is not self._manager:
+                heappush(waiting, (-other.tick, its, risen, other))
+                return
+
+    def _go_on(self, waiting: list[_Waiting]) -> bool:
+        """Take the topic that rose last of the waiting ones; return whether nothing else is to be taken."""
+        _, its, risen, other = heappop(waiting)
+        is_done = self.take(its, other)
+        if is_done is None:
+            self._wait(waiting, its, risen)
+        return bool(is_done)
+
+    def take(self, its: ReaderClass, other: TopicManager) -> bool | None:
+        """Add an entry for a topic of a class, unless an earlier one covers it. What comes next has risen before it.
+        Return ``True`` if all of that is covered, ``False`` if all of it in this class is."""
+        active = self._active & its.active
+        topic = other.id
+        for readers, reads, strangers in self._covers:
+            if not active & ~reads and not strangers >> topic & 1 and _share_two(readers, its.readers):
+                return None if strangers else False
+        self.deps += (topic, other.number)
+        if not self._is_reduced or not other.has_passed:
+            return None
+        strangers = self._growths.begun_behind(topic, other.tick, self._manager.id)
+        self._covers.append(Cover(its.readers, its.active, strangers))
+        if strangers:
+            return None
+        return not (self._active & ~its.active or self._readers & ~its.readers)
+
+
+def _share_two(one: int, other: int) -> bool:
+    return (one & other).bit_count() > 1
 
 
 class Filling:
@@ -18,60 +112,42 @@ class Filling:
     def __init__(self, state: StageState) -> None:
         self._state = state
 
-    def fill(self, manager: TopicManager, group: Group, deps: list[int]) -> None:
-        """Add an entry for each risen member of the group that this stage fills in. The topic's previous timestamp
-        implies the others (R21)."""
-        state, fills = self._state, group.fills
-        if fills:
-            since, base = manager.filled, manager.base
-            steps = state.tick - since
-            if steps > MEMBER_STEPS and fills.bit_count() * MEMBER_STEPS < steps:  # else one member is too many
-                self._fill_from_members(manager, fills, deps)
-            elif steps > LONG_WALK:
-                self._fill_from_many(manager, fills, deps)
-            else:
-                for other, its in reversed(state.recent.items()):
-                    if its.tick <= since:
-                        break
-                    if fills >> other & 1:
-                        base[other] = reached = its.number
-                        deps += (other, reached)
-            if group.gained and since:  # before its first timestamp, all that have a number have risen
-                still = bit_set([each for each in members(group.gained) if state.topics[each].tick <= since])
-                self._carry(manager, still, deps)
-        group.gained = 0
-        if manager.removed:
-            left = int.from_bytes(manager.removed, "little") & sum(state.on_stage[state.index :])
-            self._carry(manager, left & ~fills, deps)
-            manager.removed = bytearray()
+    def fill(self, manager: TopicManager, its: ReaderClass, group: Group, deps: list[int]) -> None:
+        """Add an entry for each risen member of the group on this stage and, at the topic's home, below. The topic's
+        previous timestamp implies what has not risen since (R21), and a later entry may cover another one (R22). What
+        has left the group since then is filled in once more (R10)."""
+        state, parted = self._state, self.parted_from(manager, group)
+        if parted:
+            parted &= sum(state.on_stage[state.index :]) if its.side == HERE else state.on_stage[state.index]
+        if group.fills or parted:
+            self._fill_risen(manager, its, group, parted, deps)
         manager.filled = state.tick
 
-    def _fill_from_many(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
-        """Add the same entries in the same order, where much has risen since: a bit of a long number costs as much as
-        the number is long, a character of a long text does not."""
-        since, base = manager.filled, manager.base
-        is_filled = f"{fills:b}"[::-1]
-        end = len(is_filled)
-        for other, its in reversed(self._state.recent.items()):
-            if its.tick <= since:
-                break
-            if other < end and is_filled[other] == "1":
-                base[other] = reached = its.number
-                deps += (other, reached)
+    def parted_from(self, manager: TopicManager, group: Group) -> int:
+        """Return the topics that have left the group since the topic's previous timestamp (R10), as a bit set. Whoever
+        left them had both; one who still has both must not see them the other way round."""
+        partings = self._state.partings
+        if partings.latest < manager.filled:
+            return 0
+        return partings.parted_from(manager.id, manager.filled) & group.neighbours & ~(1 << manager.id)
 
-    def _fill_from_members(self, manager: TopicManager, fills: int, deps: list[int]) -> None:
-        """Add the same entries in the same order, where the group is smaller than what has risen since."""
-        topics, since, base = self._state.topics, manager.filled, manager.base
-        risen = [its for each in members(fills) if (its := topics[each]).tick > since]
+    def _fill_risen(self, manager: TopicManager, its: ReaderClass, group: Group, parted: int, deps: list[int]) -> None:
+        """Walk what has risen, the latest first, by classes or by topics: the shorter of the two walks."""
+        state, since, classes = self._state, manager.filled, self._state.overlaps.classes
+        reduction = Reduction(manager, its, state.growths, deps, is_reduced=not group.is_durable)
+        steps = min(state.tick - since, len(classes))
+        if parted or (steps > MEMBER_STEPS and group.fills.bit_count() * MEMBER_STEPS < steps):  # one is too many else
+            for other in self._risen(group.fills | parted, since):
+                if other is not manager and reduction.take(classes.of(other.id), other):
+                    break
+            return
+        readers, far = its.readers, ABOVE if its.side == HERE else BELOW
+        risen = takewhile(lambda each: each.tick > since, classes.latest_first())
+        reduction.walk(each for each in risen if each.side < far and _share_two(each.readers, readers))
+
+    def _risen(self, others: int, since: int) -> list[TopicManager]:
+        """Return those of some topics that have risen since then, the latest first."""
+        topics = self._state.topics
+        risen = [its for each in members(others) if (its := topics[each]).tick > since and its.number]
         risen.sort(key=lambda its: its.tick, reverse=True)
-        for its in risen:
-            base[its.id] = its.number
-            deps += (its.id, its.number)
-
-    def _carry(self, manager: TopicManager, others: int, deps: list[int]) -> None:
-        """Add an entry for each of these topics."""
-        topics, base = self._state.topics, manager.base
-        for other in members(others):
-            if reached := topics[other].number:
-                base[other] = reached
-                deps += (other, reached)
+        return risen

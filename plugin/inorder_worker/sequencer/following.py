@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from inorder.protocol.pairs import firsts, pairs
+from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.claims import given
 from inorder_worker.sequencer.filling import MEMBER_STEPS
+from inorder_worker.sequencer.reader_classes import Group, ReaderClass
 from inorder_worker.sequencer.rides import StampRide
-from inorder_worker.sequencer.sequencing import Group, members
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
@@ -20,14 +23,21 @@ class Following:
         self._state = state
 
     def add(
-        self, session: Session, manager: TopicManager, counter: int, group: Group, after: list[int], deps: list[int]
+        self,
+        session: Session,
+        manager: TopicManager,
+        counter: int,
+        its: ReaderClass,
+        group: Group,
+        after: list[int],
+        deps: list[int],
     ) -> int:
         """Add the publisher's last events in other topics, since the one before this event in its topic. They are those
-        given with the request, and the session's own here. One on a member of the group is implied by the
-        group's own entry. One on a topic that shares no subscription concerns no reader of this event, but it may
-        concern one who begins the topic later and has the other one (R8): what was given is kept for the base, and of
-        what is the session's own the base is made then (see ``bases``). Return the highest stage that the timestamp
-        must visit for it: what its client must prove does not count before (``claims``)."""
+        given with the request, and the session's own here. One on a member of the group is implied by the group's own
+        entry. One on a topic that shares no subscription concerns no reader of this event, but it may concern one who
+        begins the topic later and has the other one (R8): what was given of other stages is kept for the base (see
+        ``bases``). Return the highest stage that the timestamp must visit for it: what its client must prove does not
+        count before (``claims``)."""
         used, topics, here = session.used, self._state.topics, self._state.index
         since, top = used.pop(manager.id, _NEVER)[0], here
         named: dict[int, int] = {}
@@ -42,18 +52,42 @@ class Following:
                     else:
                         self._depend(manager, group, other, number, deps)
         if group.neighbours and used:
-            base = manager.base
-            for other, number in self._used_since(used, since, counter, group):
-                if named.get(other, 0) < number:
-                    if base.get(other, 0) < number:
-                        base[other] = number
-                    deps += (other, number)
+            self._add_own(manager, its, group, self._used_since(used, since, counter, group), named, deps)
         used[manager.id] = (counter, manager.number)
         return top
 
+    def _add_own(
+        self,
+        manager: TopicManager,
+        its: ReaderClass,
+        group: Group,
+        own: Iterable[tuple[int, int]],
+        named: dict[int, int],
+        deps: list[int],
+    ) -> None:
+        """Add the session's own last events, the latest first. An event is left out if a later one covers it (R22): all
+        readers of both topics wait for the later one."""
+        state, covers = self._state, list[tuple[int, int]]()
+        for other, number in own:
+            if named.get(other, 0) >= number:
+                continue
+            read = state.overlaps.classes.of(other).active
+            both = its.active & read
+            if any(not both & ~active and not strangers >> other & 1 for active, strangers in covers):
+                continue
+            deps += (other, number)
+            its_manager = state.topics[other]
+            if number > its_manager.switched and not group.is_durable:
+                strangers = state.growths.begun_behind(other, _passed_at(its_manager, number), manager.id)
+                if not strangers and not its.active & ~read:
+                    return
+                covers.append((read, strangers))
+
     @staticmethod
-    def _used_since(used: dict[int, tuple[int, int]], since: int, counter: int, group: Group) -> list[tuple[int, int]]:
-        """Return the group's neighbours that a session has used since then with its last numbers there, the latest
+    def _used_since(
+        used: dict[int, tuple[int, int]], since: int, counter: int, group: Group
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the group's neighbours that a session has used since then with its last numbers there, the latest
         first: the shorter of the two walks."""
         neighbours = group.neighbours
         if neighbours.bit_count() * MEMBER_STEPS < min(len(used), counter - since):
@@ -63,21 +97,16 @@ class Following:
                 if (when := (its := used.get(other, _NEVER))[0]) > since and (number := its[1])
             ]
             found.sort(reverse=True)
-            return [(other, number) for _, other, number in found]
-        # by bytes: a bit of a long number costs as much as the number is long
-        end = neighbours.bit_length()
-        is_neighbour = neighbours.to_bytes(end // 8 + 1, "little")
-        since_then: list[tuple[int, int]] = []
+            yield from ((other, number) for _, other, number in found)
+            return
         for other, (when, number) in reversed(used.items()):
             if when <= since:
                 break
-            if other < end and is_neighbour[other >> 3] >> (other & 7) & 1:
-                since_then.append((other, number))
-        return since_then
+            if number and neighbours >> other & 1:
+                yield other, number
 
-    @staticmethod
-    def _depend(manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
-        if manager.base.get(other, 0) < number:
+    def _depend(self, manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
+        if self._state.topics[other].stage != manager.stage and manager.base.get(other, 0) < number:
             manager.base[other] = number
         if group.co_subscribed >> other & 1:
             deps += (other, number)
@@ -112,3 +141,8 @@ class Following:
             else:  # the request carried an earlier one, whose number its client knew
                 manager.base[other] = deps[at] = max(number, deps[at])
         return True
+
+
+def _passed_at(manager: TopicManager, number: int) -> int:
+    """Return the tick of a number; where it is not the last one, that is not known any more, and may be any."""
+    return manager.tick if manager.number == number else 0

@@ -1,8 +1,7 @@
 """A stage forgets the oldest settled numbers of its topics, in blocks: beyond so many of a topic, beyond so many of all
 topics together, and beyond an age.
 
-What all numbers of a block depended on stays, as what those below ``expired`` depended on (R17). For that a topic
-remembers its base at the end of each block (``marks``); the base at the end of the last one is the present one.
+What they depended on is kept together while the topic has a durable reader, for its log may begin behind them (R18).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from inorder.protocol.pairs import raise_all, raise_to
+from inorder.protocol.pairs import raise_to
 from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
@@ -34,23 +33,22 @@ class Forgetting:
         self._resume_at = 0  # no part of the state, as a tick does what it finds
 
     def begin_block(self, manager: TopicManager, number: int) -> None:
-        """Let the next number of a topic begin a block: keep the present base for the block before, and forget the
-        oldest blocks beyond the topic's retention."""
+        """Let the next number of a topic begin a block, and forget the oldest blocks beyond the topic's retention."""
         state, marks = self._state, manager.marks
         settings = state.settings
         self._end_block(manager)
         manager.mark_at = number + max(1, settings.number_retention >> BLOCK_SHIFT)
         age = settings.number_age_ms
         manager.mark_by = state.now + (age >> AGE_SHIFT) if age else NEVER
-        while marks and number - marks[0][0] >= settings.number_retention and self._forget_block(manager):
+        while marks and number - marks[0] >= settings.number_retention and self._forget_block(manager):
             pass
 
     @staticmethod
     def _end_block(manager: TopicManager) -> None:
         """Let the topic's last number end a block, if it does not."""
         marks = manager.marks
-        if manager.number > max(manager.expired, marks[-1][0] if marks else 0):
-            marks.append((manager.number, manager.base.copy()))
+        if manager.number > max(manager.expired, marks[-1] if marks else 0):
+            marks.append(manager.number)
         manager.mark_at = 0  # the next number begins one
 
     def added(self, manager: TopicManager) -> None:
@@ -96,23 +94,23 @@ class Forgetting:
         return bool(open_ones) or (first is not None and is_too_much(first[0]))
 
     def _forget_block(self, manager: TopicManager) -> bool:
-        """Forget the oldest block of a topic; what it depended on stays. Return whether all of it was settled."""
-        records = manager.records
+        """Forget the oldest block of a topic. Return whether all of it was settled."""
+        records, is_durable = manager.records, self._state.group_of(manager.id).is_durable
         if not manager.marks:
             self._end_block(manager)
-        last, base = manager.marks[0]
+        last = manager.marks[0]
         numbers = range(manager.expired + 1, last + 1)
         if any(records[number].is_open for number in numbers):
             return False
         del manager.marks[0]
         if manager.log_base is None and 0 < manager.log_first <= last + 1:
             manager.log_base = base_below(manager)  # the last moment at which it can be told
-        raise_all(base, manager.expired_base.items())
-        for number in range(manager.expired + 1, min(last, manager.rode) + 1):
-            if deps := records[number].deps:
-                raise_to(base, deps)  # the base here knows nothing of what stages above filled in
+        if not is_durable:
+            manager.expired_base = {}
         for number in numbers:
+            if is_durable:
+                raise_to(manager.expired_base, records[number].deps or ())
             del records[number]
         self._state.kept -= len(numbers)
-        manager.expired, manager.expired_base = last, base
+        manager.expired = last
         return True

@@ -67,10 +67,9 @@ class HandOver:
         for topic in part.topics:
             manager = state.topics[topic.id]
             manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
-            manager.marks, manager.mark_at = [(number, {}) for number in topic.marks], topic.mark_at
+            manager.marks, manager.mark_at = list(topic.marks), topic.mark_at
             manager.log_first, manager.log_base = topic.log_first, topic.log_base
             manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
-            manager.rode = manager.number  # the base here does not hold what they depended on
         for record in part.records:
             state.topics[record.topic].records[record.number] = replace(record, created=state.now)
         state.kept += len(part.records)
@@ -122,9 +121,8 @@ class HandOver:
 
 
 def _moved_topic(manager: TopicManager) -> MovedTopic:
-    marks = [number for number, _ in manager.marks]
     return MovedTopic(
-        manager.id, manager.head, manager.expired, manager.expired_base, marks, manager.mark_at,
+        manager.id, manager.head, manager.expired, manager.expired_base, list(manager.marks), manager.mark_at,
         manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
     )  # fmt: skip
 

@@ -6,7 +6,8 @@ Answers are of a bounded size, and so is what is looked at for one: a stage does
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from heapq import nlargest
+from itertools import takewhile
 from typing import Final
 
 from inorder.protocol.portions import PORTION_BYTES, portions
@@ -27,9 +28,9 @@ from inorder.protocol.wire import (
     TopicsShown,
 )
 from inorder_worker.sequencer import tally
+from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME
 from inorder_worker.sequencer.rides import StampRide
-from inorder_worker.sequencer.sequencing import members
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager
 
@@ -67,10 +68,11 @@ class Inspection:
     def busiest_topics(self, limit: int) -> list[tally.TopicFigures]:
         """Return those of this stage's topics that got a number last, at most ``limit``."""
         state = self._state
-        here = (each for each in reversed(state.recent.values()) if each.stage == state.index)
+        here = (each for each in state.topics.values() if each.stage == state.index and each.number)
+        latest = nlargest(limit, here, key=lambda each: each.tick)
         return [
             tally.TopicFigures(each.space, each.name, each.stage, each.number, each.head, len(each.records))
-            for each in islice(here, limit)
+            for each in latest
         ]
 
     # -- topics ------------------------------------------------------------------------------------------------
@@ -124,12 +126,8 @@ class Inspection:
         )
 
     def _group(self, topic: int) -> int:
-        """Return a sequencing group as a bit set; unlike :meth:`StageState.group` nothing is kept of it."""
-        state = self._state
-        known = state.groups.get(topic)
-        if known is None or state.overlaps.stale >> topic & 1:
-            return state.overlaps.group(topic)[1]
-        return known.fills | known.above
+        """Return a sequencing group as a bit set; nothing is kept of it."""
+        return self._state.overlaps.group(topic)[1]
 
     def numbers(self) -> dict[int, int]:
         """Return the last number of every topic, as far as this stage knows."""
@@ -138,13 +136,13 @@ class Inspection:
     def risen_since(self, tick: int) -> tuple[int, list[tuple[int, int]]]:
         """Return the present tick, and this stage's topics that got numbers since an earlier one, with the last. What
         it costs grows with how many these are."""
-        state, risen = self._state, list[tuple[int, int]]()
-        for manager in reversed(state.recent.values()):
-            if manager.tick <= tick:
+        state, risen = self._state, list[TopicManager]()
+        for its in state.overlaps.classes.latest_first():
+            if its.tick <= tick:
                 break
-            if manager.stage == state.index:
-                risen.append((manager.id, manager.number))
-        return state.tick, risen
+            risen += takewhile(lambda each: each.tick > tick, reversed(its.risen.values()))
+        risen.sort(key=lambda each: each.tick, reverse=True)
+        return state.tick, [(each.id, each.number) for each in risen if each.stage == state.index]
 
     def order(self, frame: ShowOrder) -> list[TopicOrder]:
         """Tell the topic order (R14), in frames of a bounded size; the bottom stage has the latest."""

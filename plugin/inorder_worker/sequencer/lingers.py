@@ -13,11 +13,10 @@ LINGER_WORK: Final = 20_000
 
 
 class Linger(msgspec.Struct):
-    """A dropped topic that still counts (R10), at the bottom stage: when its end goes up the belt."""
+    """Topics that one change has dropped still count (R10), at the bottom stage: when their end goes up the belt."""
 
     due: int
     client_id: str
-    topic: int
     incarnation: int
     version: int
 
@@ -45,20 +44,10 @@ class Lingers:
         heappush(self._heap, (linger.due, self._next, linger))
         self._next += 1
 
-    def take_of_one(self, now: int, count: int) -> list[Linger]:
-        """Remove and return the linger due first, and at most so many behind it from the same change."""
-        taken: list[Linger] = []
-        while self._heap and self._heap[0][0] <= now and len(taken) < count:
-            each = self._heap[0][2]
-            if taken and _change_of(each) != _change_of(taken[0]):
-                break
-            taken.append(heappop(self._heap)[2])
-        return taken
+    def take_due(self, now: int) -> Linger | None:
+        """Remove and return the linger that is due first, if one is."""
+        return heappop(self._heap)[2] if self._heap and self._heap[0][0] <= now else None
 
     def next_deadline(self) -> int | None:
         """Return the stage time at which the next one ends."""
         return self._heap[0][0] if self._heap else None
-
-
-def _change_of(linger: Linger) -> tuple[str, int, int]:
-    return linger.client_id, linger.incarnation, linger.version

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Moved, OrderChanged
-from inorder_worker.sequencer.bases import remember_parted
+from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.commands import (
     AnyCommand,
     ChangeSubscription,
@@ -42,7 +42,6 @@ from inorder_worker.sequencer.commands import (
 )
 from inorder_worker.sequencer.hand_over import HandOver
 from inorder_worker.sequencer.rides import FlushRide, MarkRide, OrderRide, SessionKey, SwitchRide
-from inorder_worker.sequencer.sequencing import bit_set, members, packed
 from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.state import Outbox, StageState, Switch
 from inorder_worker.sequencer.topic_manager import TopicManager
@@ -265,13 +264,12 @@ class Reordering:
         state = self._state
         mine = [each for each in state.topics.values() if each.stage == state.index]
         numbers = joined((each.id, each.number) for each in mine)
-        removed = {each.id: list(members(int.from_bytes(each.removed, "little"))) for each in mine if each.removed}
         for other in range(state.count):
             if other != state.index:
                 going = [
                     state.topics[topic] for topic in switch.stages[other] if state.topics[topic].stage == state.index
                 ]
-                first = SwitchRide(switch.order_epoch, numbers, removed)
+                first = SwitchRide(switch.order_epoch, numbers)
                 parts = [first, *self._handing.parts(switch.order_epoch, going)]
                 for part in parts[:-1]:
                     self._outbox.send(other, replace(part, more=True))
@@ -315,7 +313,6 @@ class Reordering:
         state.order_epoch = state.homes_epoch = switch.order_epoch
         state.order = [topic for stage in switch.stages for topic in stage]
         state.on_stage = [bit_set(stage) for stage in switch.stages]
-        remember_parted(state, {topic: stage for stage, topics in enumerate(switch.stages) for topic in topics})
         left: set[int] = set()
         for stage, topics in enumerate(switch.stages):
             for topic in topics:
@@ -325,7 +322,7 @@ class Reordering:
                         left.add(topic)
                         state.kept -= len(manager.records)
                         manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
-                        manager.marks, manager.mark_at, manager.rode = [], 0, 0
+                        manager.marks, manager.mark_at = [], 0
                         manager.log_first, manager.log_base = 0, None
                         manager.confirmed = manager.void = manager.abandoned = manager.late = 0
                     manager.stage, manager.moved = stage, switch.order_epoch
@@ -339,27 +336,22 @@ class Reordering:
                 session.used[topic] = session.used[topic][0], 0
 
     def _take_numbers(self, parts: list[SwitchRide]) -> None:
-        """Raise every ``LLC`` to its topic's ``LC``. What left a group is carried once more by whoever fills it in."""
-        state, here = self._state, self._state.index
-        removed = {each.id: int.from_bytes(each.removed, "little") for each in state.topics.values() if each.removed}
+        """Raise every ``LLC`` to its topic's ``LC``."""
+        state = self._state
         for part in parts:
-            removed.update({topic: bit_set(others) for topic, others in part.removed.items()})
             for topic, number in pairs(part.numbers):
                 manager = state.topics[topic]
-                if manager.stage >= here and number > manager.number:
+                if manager.stage >= state.index and number > manager.number:
                     state.raise_number(manager, number)
-        for manager in state.topics.values():
-            others = removed.get(manager.id, 0) if manager.stage >= here else 0
-            manager.removed = packed(others & state.on_stage[here] if manager.stage > here else others)
 
     def _begin_groups_anew(self) -> None:
-        """The next timestamp of each topic carries its whole group once (R21): who fills in what has changed."""
-        state = self._state
-        state.groups.clear()
-        state.recent = {topic: each for topic, each in state.recent.items() if each.stage >= state.index}
-        state.overlaps.stale |= bit_set(state.topics)
+        """The next timestamp of each topic regards its whole group (R21), for who fills in what has changed. No event
+        has passed in this order yet (R22)."""
+        state, here = self._state, self._state.index
+        state.overlaps.classes.place(state.on_stage[here], sum(state.on_stage[here + 1 :]))
         for manager in state.topics.values():
-            manager.filled = state.tick
+            manager.filled, manager.has_passed, manager.base = 0, False, {}
+            manager.switched = manager.number
             manager.idle_since, manager.is_retired = 0, False
             manager.counted = manager.number
         state.window_began = state.now

@@ -14,11 +14,12 @@ from collections.abc import Iterable
 
 from inorder.protocol.pairs import flat, joined, pairs
 from inorder.protocol.wire import TopicStart
+from inorder_worker.sequencer.bases import shared_bases
 from inorder_worker.sequencer.commands import ChangeSubscription
 from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.rides import Resumed, SubscribedRide
 from inorder_worker.sequencer.sequencing import Subscription
-from inorder_worker.sequencer.state import DurableClock, StageState
+from inorder_worker.sequencer.state import Base, DurableClock, StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 
@@ -73,14 +74,28 @@ def keep_clock(state: StageState, ride: SubscribedRide) -> None:
     clock = state.clocks.setdefault(ride.client_id, DurableClock())
     wanted = known.active
     clock.numbers = {topic: number for topic, number in clock.numbers.items() if topic in wanted}
-    clock.bases = {topic: base for topic, base in clock.bases.items() if topic in wanted}
+    for gone in {topic for each in clock.bases for topic in each.topics if topic not in wanted}:
+        clock.has_begun(gone)
     for found in ride.resumed:
         if clock.numbers.get(found.topic, 0) > found.reached:
             clock.numbers[found.topic] = found.reached
-    for topic, start in pairs(ride.starts):
-        if topic in wanted and topic not in clock.numbers:
-            clock.numbers[topic] = start
-            clock.bases[topic] = ride.bases.get(topic, [])
+    new = {topic: start for topic, start in pairs(ride.starts) if topic in wanted and topic not in clock.numbers}
+    clock.numbers |= new
+    clock.bases += [Base(set(each.topics), each.numbers) for each in shared_bases(state, new, ride.kept)]
+    clock.bases += [Base({topic}, ride.bases[topic]) for topic in new if topic in ride.bases]
+
+
+def begun_by(state: StageState, ride: SubscribedRide) -> list[int]:
+    """At the bottom stage: return the topics of a complete subscription that begin behind all that its client goes on
+    with. A durable client begins none where it goes on, nor where the topic's log begins (see ``Resumed.base``)."""
+    clock = state.clocks.get(ride.client_id)
+    numbers = {} if clock is None else clock.numbers
+    going_on = {
+        each.topic
+        for each in ride.resumed
+        if each.base is not None or each.start == numbers.get(each.topic, each.start)
+    }
+    return [topic for topic in ride.fresh if topic not in going_on]
 
 
 def saved_ticks(state: StageState, ride: SubscribedRide) -> list[int]:
@@ -113,5 +128,5 @@ def start_of(state: StageState, ride: SubscribedRide, start: TopicStart, found: 
     saved = min(clock.numbers.get(found.topic, found.start), found.reached)
     base = start.base if found.base is None else found.base
     if found.start == saved:
-        base = clock.bases.get(found.topic, [])
+        base = clock.base_of(found.topic)
     return TopicStart(start.topic, found.start, base, saved, found.repeats, found.reached)

@@ -10,7 +10,7 @@ that is left depends on it:
 - Nobody has the topic, so nobody can ask for its numbers (R17). Who takes it again begins behind all of them.
 - What they depended on would be the base of such a beginning (R8). It was reached before the time to live began, which
   is at least ``linger``, and that is longer than an event may wait at a live subscriber.
-- Its next timestamp carries its whole group once, as that of any topic whose group is new (R21).
+- Its next timestamp regards its whole group, as that of any topic that is begun (R21).
 
 Of topics that are in use the oldest settled numbers are forgotten (see ``forgetting``).
 """
@@ -61,8 +61,7 @@ class Retiring:
         state.kept -= len(manager.records)
         manager.records, manager.marks, manager.mark_at = {}, [], 0
         manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
-        state.groups.pop(manager.id, None)
-        state.overlaps.stale |= 1 << manager.id
+        manager.filled = 0
 
 
 def _is_open(manager: TopicManager) -> bool:

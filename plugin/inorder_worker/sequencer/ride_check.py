@@ -45,13 +45,15 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case SubscriptionRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())) and _is_flat(ride.saved), ride, origin)
+            _require(len(ride.kept) % 3 == 0, ride, origin)
             _check_known([*firsts(ride.saved), *(each.topic for each in ride.resumed)], origin, stage)
             _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.left, *firsts(ride.starts)], origin, stage)
+            _check_known(firsts(ride.kept, 3), origin, stage)
         case SubscribedRide():
             _require(origin == 0 and stage.index == stage.count - 1 and _is_flat(ride.starts), ride, origin)
-            _require(all(map(_is_flat, ride.bases.values())), ride, origin)
+            _require(all(map(_is_flat, ride.bases.values())) and len(ride.kept) % 3 == 0, ride, origin)
             _require({*ride.topics, *ride.left} <= set(firsts(ride.starts)), ride, origin)
-            _check_known([*ride.topics, *ride.left], origin, stage)
+            _check_known([*ride.topics, *ride.left, *firsts(ride.kept, 3)], origin, stage)
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
             _require(all(stage.index < info.stage < stage.count and info.id > 0 for info in ride.topics), ride, origin)
@@ -94,7 +96,6 @@ def _check_switch(ride: SwitchRide, origin: int, stage: Stage) -> None:
         triples = (session.answers, session.used)
         _require(all(len(each) % 3 == 0 for each in triples) and _is_flat(session.open), ride, origin)
     _check_known(firsts(ride.numbers), origin, stage)
-    _check_known([topic for each in ride.removed.values() for topic in each], origin, stage)
     _check_known([each.id for each in ride.topics] + [each.topic for each in ride.records], origin, stage)
 
 

@@ -125,6 +125,9 @@ class SubscriptionRide(Ride, tag=4):
         owner: see the session.
         left: topics that it leaves; their numbers are among ``starts``, too (R22).
         ticks: of each stage that it has passed, the bottom one first (R23).
+        goes_on: its client goes on with the clocks of topics that it has had.
+        kept: flat triples, filled stage by stage: such a topic, the topic's last number, and the
+            last one before the topic order changed (R8).
     """
 
     client_id: str
@@ -144,6 +147,8 @@ class SubscriptionRide(Ride, tag=4):
     owner: str = ""
     left: list[int] = []
     ticks: tuple[int, ...] = ()
+    goes_on: bool = False
+    kept: list[int] = []
 
 
 class SubscribedRide(Ride, tag=5):
@@ -157,17 +162,17 @@ class SubscribedRide(Ride, tag=5):
     bases: dict[int, list[int]]
     resumed: list[Resumed] = []
     left: list[int] = []
+    fresh: list[int] = []
+    kept: list[int] = []
 
 
 class LingerEndRide(Ride, tag=6):
-    """The ride ends a topic's linger in one client's subscription (R10), and of ``more`` that one change dropped. It is
-    ignored where a topic does not linger since just this change (versions begin anew with each incarnation)."""
+    """The ride ends the linger of all topics that one change of a client's subscription dropped (R10), and that linger
+    since just this change (versions begin anew with each incarnation)."""
 
     client_id: str
-    topic: int
     incarnation: int
     version: int
-    more: list[int] = []
 
 
 class ExpireRide(Ride, tag=7):
@@ -198,7 +203,6 @@ class SwitchRide(Ride, tag=18):
 
     Attributes:
         numbers: the last number of each topic whose home is here, flat.
-        removed: what left their groups and is still to be carried once (R10).
         topics, records, sessions: the state of topics that move to the receiver.
         ended: sessions that the sender has dropped, with the highest counter that each knew; ``ended_for``: for how
             long it knows all of them, ms (0: always).
@@ -207,7 +211,6 @@ class SwitchRide(Ride, tag=18):
 
     order_epoch: int
     numbers: list[int] = []
-    removed: dict[int, list[int]] = {}
     topics: list[MovedTopic] = []
     records: list[NumberRecord] = []
     sessions: list[MovedSession] = []

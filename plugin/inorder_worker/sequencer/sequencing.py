@@ -1,13 +1,8 @@
-"""Subscriptions as bit sets, and the sequencing groups of topics that follow from them.
-
-A set of topics is an ``int`` whose bit *t* stands for topic id *t*. Ids are dense, so a subscription to ten
-thousand topics is 1,250 bytes, and the sequencing group of a topic is two big-integer operations per subscription.
-"""
+"""The subscriptions at a stage, and the sequencing groups of topics that follow from them."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -15,98 +10,12 @@ import msgspec
 from inorder.protocol.covering import Coverage
 from inorder.protocol.names import Filter, FilterKind
 from inorder.protocol.wire import SpaceFilter
+from inorder_worker.sequencer.bits import bit_set, members, shared_twice
+from inorder_worker.sequencer.reader_classes import ReaderClass, ReaderClasses
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 COVERAGES_KEPT = 64
 """Of how many sets of wildcards it is remembered which topics they cover."""
-_FEW = 8
-"""Up to so many topics, arithmetic with the whole set is quicker than going through its words."""
-_WORD = 64
-_SPARSE = 4
-"""With fewer bits than one in so many, one after the other is quicker than all at once."""
-
-
-def bit_set(topics: Collection[int]) -> int:
-    """Return the bit set of these topics."""
-    if len(topics) <= _FEW:
-        bits = 0
-        for topic in topics:
-            bits |= 1 << topic
-        return bits
-    # each step of the above costs as much as the set is wide
-    parts = bytearray((max(topics) >> 3) + 1)
-    for topic in topics:
-        parts[topic >> 3] |= 1 << (topic & 7)
-    return int.from_bytes(parts, "little")
-
-
-def members(bits: int) -> Iterator[int]:
-    """Yield the topics of a bit set, lowest id first."""
-    start = 0
-    for word in _words(bits):
-        while word:
-            lowest = word & -word
-            yield start + lowest.bit_length() - 1
-            word ^= lowest
-        start += _WORD
-
-
-def _words(bits: int) -> Sequence[int]:
-    """Return what to take the members from, ``_WORD`` bits each: all at once where they are few."""
-    if bits.bit_count() <= _FEW:
-        return (bits,)
-    count = -(-bits.bit_length() // _WORD)
-    return struct.unpack(f"<{count}Q", bits.to_bytes(count * _WORD // 8, "little"))
-
-
-def shared_twice(masks: Iterable[int]) -> tuple[int, int]:
-    """Return (the topics in any of the masks, the topics in at least two of them)."""
-    once = twice = 0
-    for mask in masks:
-        twice |= once & mask
-        once |= mask
-    return once, twice
-
-
-def add_all_to(bits: bytearray, topics: int) -> None:
-    """Add the topics of a bit set to one that is kept as bytes."""
-    bits[:] = packed(int.from_bytes(bits, "little") | topics)
-
-
-def packed(bits: int) -> bytearray:
-    """Return a bit set as bytes."""
-    return bytearray(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
-
-
-def turned(sets: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Transpose bit sets by topic: yield each member of any of them, with the bit set of its topics."""
-    width = max((each.bit_length() for each in sets.values()), default=0)
-    if sum(each.bit_count() for each in sets.values()) < width // _SPARSE:
-        found: dict[int, int] = {}
-        for topic, its in sets.items():
-            for other in members(its):
-                found[other] = found.get(other, 0) | 1 << topic
-        yield from found.items()
-        return
-    # a byte for each member and eight topics: as digits of a text the bits stand that far apart
-    topics, ones = list(sets), int.from_bytes(b"\1" * width, "big")
-    rows = [topics[at : at + 8] for at in range(0, len(topics), 8)]
-    columns = []
-    for row in rows:
-        column = 0
-        for bit, topic in enumerate(row):
-            column |= (int.from_bytes(f"{sets[topic]:0{width}b}".encode(), "big") & ones) << bit
-        columns.append(column.to_bytes(width, "little"))
-    known: dict[tuple[int, int], int] = {}
-    for other, key in enumerate(zip(*columns, strict=True)):
-        its = 0
-        for at, value in enumerate(key):
-            if value:
-                if (some := known.get((at, value))) is None:
-                    some = known[at, value] = sum(1 << topic for bit, topic in enumerate(rows[at]) if value >> bit & 1)
-                its |= some
-        if its:
-            yield other, its
 
 
 class Counts:
@@ -159,6 +68,8 @@ class Subscription(msgspec.Struct):
         given: of a durable one whose client's session has ended: the last numbers of topics here at that time, which
             its application may have been notified of (R18).
         owner: whose it is, see the session.
+        is_former: of an incarnation that another one has replaced; it may go on notifying while its lease lasts (R12),
+            so what lingers of it has a reader still.
     """
 
     client_id: str
@@ -172,10 +83,20 @@ class Subscription(msgspec.Struct):
     durable: bool = False
     given: dict[int, int] = {}
     owner: str = ""
+    is_former: bool = False
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""
         return bit_set(self.active) | bit_set(self.lingering)
+
+    def read(self) -> int:
+        """Return the topics that somebody may be notified of."""
+        return self.mask() if self.is_former else bit_set(self.active)
+
+    @property
+    def changes(self) -> set[tuple[int, int]]:
+        """The changes since which topics linger."""
+        return set(self.lingering.values())
 
     @property
     def has_wildcards(self) -> bool:
@@ -188,54 +109,29 @@ def filter_bytes(filters: Iterable[SpaceFilter]) -> int:
     return sum(len(each.space.encode()) + len(each.filter.text.encode()) for each in filters)
 
 
-class Group:
-    """A topic's sequencing group as a stage needs it; bit sets, because a group may hold every topic there is.
-
-    Attributes:
-        fills: topics to fill here: members on this stage and, at the topic's home, on those below.
-        above: members on stages above; filled on the way up.
-        co_subscribed: topics that share at least one subscription with it (a publisher-order dependency on any other
-            topic concerns no one, R19).
-        top: the highest stage with a member; the timestamp is complete there.
-        gained: members that joined since the last timestamp; carried once although they may not have risen (R21).
-        outside: all topics but the members and the topic itself.
-        neighbours: those of them that are co-subscribed.
-    """
-
-    __slots__ = ("above", "co_subscribed", "fills", "gained", "neighbours", "outside", "top")
-
-    def __init__(self, topic: int, fills: int, above: int, co_subscribed: int, top: int, gained: int) -> None:
-        self.fills, self.above, self.co_subscribed, self.top, self.gained = fills, above, co_subscribed, top, gained
-        self.outside = ~(fills | above | 1 << topic)
-        self.neighbours = co_subscribed & self.outside
-
-
 class Overlaps:
     """The subscriptions at a stage and the sequencing groups they make.
 
-    SG(T) = the topics that share at least two subscriptions with T (DESIGN, "Vocabulary"). Groups are computed when
-    a topic is next stamped after a change: ``stale`` holds the topics that changed. ``anyone`` holds all topics that
-    somebody subscribes to.
-
-    What a change, or a topic's group, costs is bounded by the topics of that subscription and by the subscriptions that
-    have that topic: each has a place, and each topic the bit set of the places that have it.
+    SG(T) = the topics that share at least two subscriptions with T (DESIGN, "Vocabulary"). Each subscription has a
+    place, and topics at the same places are a class. ``anyone`` holds all topics that somebody subscribes to,
+    ``bounded`` the places of clients that take events out of turn.
     """
 
     def __init__(self) -> None:
+        self.classes = ReaderClasses()
         self._subscriptions: dict[str, Subscription] = {}
-        self._masks: dict[str, int] = {}
-        self._bounded_masks: dict[str, int] = {}
-        self._plain_masks: dict[str, int] = {}
-        self._all, self._bounded, self._plain = Counts(), Counts(), Counts()
         self._places: dict[str, int] = {}
         self._free: list[int] = []
-        self._mask_at: list[int] = []
-        self._readers: dict[int, int] = {}
+        # by place: its topics, those that are read, and those whose stamps can be read in the payload only
+        self._had: list[int] = []
+        self._read: list[int] = []
+        self._plain: list[int] = []
+        self._all, self._all_plain = Counts(), Counts()
+        self.bounded = self._durable = 0
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
         self._coverages = WeakValueDictionary[frozenset[tuple[str, Filter, bool]], Coverage]()
         self._found: dict[Coverage, tuple[int, int, int]] = {}
-        self.stale = 0
         self.anyone = 0
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -246,19 +142,26 @@ class Overlaps:
         return self._subscriptions.get(client_id)
 
     def put(self, subscription: Subscription) -> None:
-        """Store a new or changed subscription; groups of all its topics, old and new, become stale."""
-        before = self._subscriptions.get(subscription.client_id)
+        """Store a new or changed subscription."""
+        client_id = subscription.client_id
+        before = self._subscriptions.get(client_id)
         if before is not None:
             self._count(before, -1)
         self._count(subscription, 1)
         coverage = self.coverage_of(subscription.filters)
         if coverage is None:
-            self._coverage.pop(subscription.client_id, None)
+            self._coverage.pop(client_id, None)
         else:
-            self._coverage[subscription.client_id] = coverage
-        mask = subscription.mask()
-        self._tell_topics(subscription.client_id, self._mask_of(subscription.client_id) ^ mask)
-        self._put(subscription, mask, bit_set(subscription.plain))
+            self._coverage[client_id] = coverage
+        place, mask = self._place_of(client_id), subscription.mask()
+        bit = 1 << place
+        self.bounded = self.bounded | bit if subscription.bounded else self.bounded & ~bit
+        self._durable = self._durable | bit if subscription.durable else self._durable & ~bit
+        self._replace(place, mask, subscription.read(), bit_set(subscription.plain))
+        if mask or subscription.filters:
+            self._subscriptions[client_id] = subscription
+        else:
+            self._forget(client_id)
 
     def coverage_of(self, filters: Iterable[SpaceFilter]) -> Coverage | None:
         """Return the coverage of the filters with wildcards, ``None`` without any. Subscriptions that have the same
@@ -300,101 +203,73 @@ class Overlaps:
                 del self._kept[subscription.owner]
 
     def gained(self, subscriptions: Collection[Subscription], topics: int, plain: int = 0) -> None:
-        """Add topics to stored subscriptions (bit sets), without a look at their other topics; ``plain``: the topics
-        whose stamps they can read in the payload only."""
+        """Add new topics to stored subscriptions (bit sets), without a look at their other topics; ``plain``: the
+        topics whose stamps they can read in the payload only."""
         places = 0
         for each in subscriptions:
-            mask, before = self._mask_of(each.client_id), self._plain_masks.get(each.client_id, 0)
-            places |= 1 << self._place_of(each.client_id)
-            self._put(each, mask | topics, before | plain)
-        for topic in members(topics):
-            self._readers[topic] = self._readers.get(topic, 0) | places
+            place = self._place_of(each.client_id)
+            places |= 1 << place
+            self._count_topics(place, self._had[place] | topics, self._plain[place] | plain)
+            self._read[place] |= topics
+        self.classes.toggle(places, topics, topics, topics)
 
-    def lost(self, subscription: Subscription, topic: int) -> int:
-        """Remove a topic from a stored subscription; return the topics that leave its group."""
-        client_id, bit = subscription.client_id, 1 << topic
-        mask = self._mask_of(client_id) & ~bit
-        left = self._shared_once(topic, mask & self._all.twice, self._places.get(client_id, -1))
-        self._tell_topics(client_id, self._mask_of(client_id) & bit)
-        self._put(subscription, mask, self._plain_masks.get(client_id, 0))
-        return left
-
-    def _shared_once(self, topic: int, among: int, without: int) -> int:
-        """Return those of some topics that just one subscription has together with ``topic``, one place left aside."""
-        once = twice = 0
-        for place in members(self._readers.get(topic, 0)) if among else ():
-            if place != without:
-                both = self._mask_at[place] & among
-                twice |= once & both
-                once |= both
-                if twice == among:
-                    break
-        return once & ~twice
-
-    def count_of(self, topic: int) -> int:
-        """Return how many subscriptions have a topic, active or lingering: so many are looked at for its group."""
-        return self._readers.get(topic, 0).bit_count()
-
-    def _mask_of(self, client_id: str) -> int:
-        return self._masks.get(client_id, 0)
-
-    def _put(self, subscription: Subscription, mask: int, plain: int) -> None:
+    def lost(self, subscription: Subscription, topics: int) -> int:
+        """Remove lingering topics (a bit set) from a subscription, without a look at the others; return those."""
         client_id = subscription.client_id
-        before = self._mask_of(client_id)
-        self.stale |= mask | before
-        if mask:
-            self._mask_at[self._place_of(client_id)] = mask
-        elif (place := self._places.pop(client_id, None)) is not None:
-            self._free.append(place)
-        _replace(self._bounded_masks, self._bounded, client_id, mask if subscription.bounded else 0)
-        _replace(self._plain_masks, self._plain, client_id, plain)
-        if mask or subscription.filters:
-            self._subscriptions[client_id] = subscription
-        else:
-            self._subscriptions.pop(client_id, None)
-        _replace(self._masks, self._all, client_id, mask)
+        place = self._place_of(client_id)
+        mask = self._had[place] & ~topics
+        self._replace(place, mask, self._read[place] & mask, self._plain[place] & mask)
+        if not mask and not subscription.filters:
+            self._forget(client_id)
+        return mask
+
+    def _forget(self, client_id: str) -> None:
+        self._subscriptions.pop(client_id, None)
+        self._free.append(self._places.pop(client_id))
+
+    def _replace(self, place: int, mask: int, read: int, plain: int) -> None:
+        had, was_read = self._had[place], self._read[place]
+        self._count_topics(place, mask, plain)
+        self._read[place] = read
+        self.classes.toggle(1 << place, had ^ mask, was_read ^ read, mask)
+
+    def _count_topics(self, place: int, mask: int, plain: int) -> None:
+        self._all.change(self._had[place], mask)
+        self._all_plain.change(self._plain[place], plain)
+        self._had[place], self._plain[place] = mask, plain
         self.anyone = self._all.once
 
     def _place_of(self, client_id: str) -> int:
         """Return a subscription's place; it takes one where it has none."""
         if (place := self._places.get(client_id)) is None:
             if not self._free:
-                self._free.append(len(self._mask_at))
-                self._mask_at.append(0)
+                self._free.append(len(self._had))
+                for each in (self._had, self._read, self._plain):
+                    each.append(0)
             place = self._places[client_id] = self._free.pop()
         return place
 
-    def _tell_topics(self, client_id: str, changed: int) -> None:
-        """A subscription gets or loses each of these topics."""
-        readers, bit = self._readers, 1 << self._place_of(client_id) if changed else 0
-        for topic in members(changed):
-            now = readers.get(topic, 0) ^ bit
-            if now:
-                readers[topic] = now
-            else:
-                del readers[topic]
+    def shared_with(self, its: ReaderClass) -> tuple[int, int]:
+        """Return (topics in some subscription with those of a class, their sequencing group), as bit sets."""
+        return shared_twice(self._had[place] for place in members(its.readers))
 
     def group(self, topic: int) -> tuple[int, int]:
         """Return (topics in some subscription with ``topic``, its sequencing group), as bit sets without itself."""
-        readers = self._readers.get(topic, 0)
-        if not readers:  # many topics are nobody's, and each set has a bit for every one
+        its = self.classes.of(topic)
+        if not its.readers:  # many topics are nobody's, and each set has a bit for every one
             return 0, 0
-        bit = 1 << topic
-        once, twice = shared_twice(self._mask_at[place] for place in members(readers))
-        return once & ~bit, twice & ~bit
+        once, twice = self.shared_with(its)
+        return once & ~(1 << topic), twice & ~(1 << topic)
 
-    def has_bounded(self, topic: int) -> bool:
-        """Tell whether a subscription that may take events out of turn contains the topic (R23)."""
-        return bool(self._bounded.once >> topic & 1)
+    def has_bounded(self, its: ReaderClass) -> bool:
+        """Tell whether a subscription that may take events out of turn has a class's topics (R23)."""
+        return bool(its.readers & self.bounded)
 
-    def has_plain(self, topic: int) -> bool:
-        """Tell whether some subscriber can read this topic's stamps in the payload only."""
-        return bool(self._plain.once >> topic & 1)
+    def has_durable(self, its: ReaderClass) -> bool:
+        """Tell whether a durable subscription has a class's topics (R18)."""
+        return bool(its.readers & self._durable)
 
-
-def _replace(masks: dict[str, int], counts: Counts, client_id: str, mask: int) -> None:
-    counts.change(masks.get(client_id, 0), mask)
-    if mask:
-        masks[client_id] = mask
-    else:
-        masks.pop(client_id, None)
+    @property
+    def plain(self) -> int:
+        """Topics some subscriber of which can read stamps in the payload only, as a bit set."""
+        return self._all_plain.once

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from inorder.protocol.wire import Opened, SpaceFilter
-from inorder_worker.sequencer.bases import forget_left, leave_behind
 from inorder_worker.sequencer.commands import OpenSession
 from inorder_worker.sequencer.resuming import note_given
 from inorder_worker.sequencer.rides import ExpireRide, SessionKey
@@ -103,7 +102,6 @@ class Sessions:
         The others end later, which is always safe (R12): clients that leave together must not stop a stage."""
         state, worked = self._state, 0
         self._resume_at = 0
-        forget_left(state)
         while state.gone:
             key = next(iter(state.gone))
             session = state.sessions[key]
@@ -117,7 +115,6 @@ class Sessions:
             note_given(state, session.client_id, session.incarnation)
             if state.is_bottom:
                 self._expire(session)
-            leave_behind(state, session)
             del state.gone[key], state.sessions[key]
             if highest := session.highest:
                 state.ended[key] = highest, state.now

@@ -7,7 +7,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from inorder.protocol.pairs import flat, joined, pairs, triples
+from inorder.protocol.pairs import joined, pairs, triples
 from inorder.protocol.wire import AskNumbers, NumberAnswer, Numbers, NumberState, Released, Settled
 from inorder_worker.sequencer.commands import Release, SettleNumbers
 from inorder_worker.sequencer.rides import SettleRide
@@ -293,10 +293,7 @@ class Settling:
                     break
                 answers.append(self._answer(manager, number))
                 parts += len(answers[-1].deps)
-        if not expired:
-            return Numbers(frame.request, frame.topic, answers, logged_from=manager.log_first)
-        base = flat(manager.expired_base)
-        return Numbers(frame.request, frame.topic, answers, manager.expired, base, manager.log_first)
+        return Numbers(frame.request, frame.topic, answers, manager.expired if expired else 0, manager.log_first)
 
     @staticmethod
     def _answer(manager: TopicManager, number: int) -> NumberAnswer:

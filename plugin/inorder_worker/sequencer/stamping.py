@@ -12,8 +12,8 @@ from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.filling import Filling
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.forgetting import Forgetting
+from inorder_worker.sequencer.reader_classes import Group
 from inorder_worker.sequencer.rides import CompleteRide, SessionKey, StampRide
-from inorder_worker.sequencer.sequencing import Group
 from inorder_worker.sequencer.sessions import take_ended
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.ticks import Ticks, first_ticks, passed
@@ -47,7 +47,7 @@ class Stamping:
             self._outbox.timestamps(key).forgotten.extend(event.counter for event in command.events)
             return
         session.forget_below(command.low)
-        topics, here = self._state.topics, self._state.index
+        topics, here, overlaps = self._state.topics, self._state.index, self._state.overlaps
         frame: Timestamps | None = None
         room = 0
         forgotten_below = session.forgotten_below
@@ -67,8 +67,8 @@ class Stamping:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
-                if manager.bounded:
-                    frame.ticks.append((counter, *manager.records[complete.number].ticks))
+                if overlaps.bounded and (ticks := manager.records[complete.number].ticks):
+                    frame.ticks.append((counter, *ticks))
                 room -= len(complete.deps)
         if len(session.answers) > (most := self._state.settings.answers_kept):
             session.keep_answers(most, topics)
@@ -137,18 +137,20 @@ class Stamping:
         if number >= manager.mark_at or state.now >= manager.mark_by:
             self._forgetting.begin_block(manager, number)
         state.raise_number(manager, number)
+        its = state.overlaps.classes.of(topic)
         state.tally.numbers += 1
         deps: list[int] = []
-        group = state.group(manager)
+        group = its.group or state.group(its)
         top, required, since = self._way(session, manager, group, asked.required)
-        ticks = self._first_ticks(manager, group) if manager.bounded else ()
-        self._filling.fill(manager, group, deps)
+        ticks = self._first_ticks(manager, group) if group.is_bounded else ()
+        self._filling.fill(manager, its, group, deps)
         if asked.after or group.neighbours:
-            top = min(top, self._following.add(session, manager, counter, group, asked.after, deps))
+            top = min(top, self._following.add(session, manager, counter, its, group, asked.after, deps))
         else:  # nobody reads what it may follow, together with it
             session.used.pop(topic, None)
             session.used[topic] = (counter, number)
-        client_id, incarnation, in_payload = session.client_id, session.incarnation, manager.in_payload
+        client_id, incarnation = session.client_id, session.incarnation
+        in_payload = bool(group.plain) and bool(group.plain >> topic & 1)
         complete = top == state.index
         known = deps if complete else None
         is_logged = manager.logged and self._log.numbered(manager, number, known, ticks, asked.content, counter)
@@ -165,7 +167,7 @@ class Stamping:
             self._forgetting.added(manager)
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
-        manager.rode, manager.riding[number] = number, -1
+        manager.riding[number] = -1
         self._outbox.up(
             StampRide(
                 client_id=client_id,
@@ -189,21 +191,23 @@ class Stamping:
 
     def _first_ticks(self, manager: TopicManager, group: Group) -> Ticks:
         """Return the ticks (R23) of the event that was just numbered, before its timestamp is filled in."""
-        return first_ticks(self._state, is_grouped=bool(group.fills or group.above or manager.removed))
+        others = (group.fills | group.above) & ~(1 << manager.id)
+        return first_ticks(self._state, is_grouped=bool(others or self._filling.parted_from(manager, group)))
 
     def _way(
         self, session: Session, manager: TopicManager, group: Group, required: list[int]
     ) -> tuple[int, list[int], int]:
         """Return a timestamp's highest stage, the events that stages above must know for it, and the counter of its
         publisher's last event in the topic, if there are such (R19)."""
-        top = self._top_of(manager, group) if manager.removed else group.top
+        top = self._top_of(manager, group)
         if required and (highest := min(firsts(required))) < self._state.index:
             return min(top, highest), required, session.used.get(manager.id, _NEVER)[0]
         return top, [], 0
 
     def _top_of(self, manager: TopicManager, group: Group) -> int:
-        left, on_stage = int.from_bytes(manager.removed, "little"), self._state.on_stage
-        return next((stage for stage in range(group.top) if left & on_stage[stage]), group.top)
+        """Return the last stage that has something to fill in: also of what has left the group (R10)."""
+        left, on_stage = self._filling.parted_from(manager, group), self._state.on_stage
+        return next((stage for stage in range(group.top) if left & on_stage[stage]), group.top) if left else group.top
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
@@ -293,10 +297,12 @@ class Stamping:
         state = self._state
         if ride.number > manager.number:
             state.raise_number(manager, ride.number)
-        group, ticks = state.group(manager), passed(state, ride.ticks)
+        its = state.overlaps.classes.of(manager.id)
+        group = state.group(its)
+        ticks = passed(state, ride.ticks)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
-        self._filling.fill(manager, group, deps)
+        self._filling.fill(manager, its, group, deps)
         is_known = state.index not in firsts(ride.required) or self._following.add_from_above(
             manager, group, ride, deps
         )

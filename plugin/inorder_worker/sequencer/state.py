@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,20 +17,40 @@ from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, Topi
 from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
 from inorder_worker.sequencer.deadlines import Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.reader_changes import ReaderChanges, SavedChange
+from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
 from inorder_worker.sequencer.rides import AnyRide, SessionKey, SwitchRide
-from inorder_worker.sequencer.sequencing import Group, Overlaps, Subscription, bit_set, members
+from inorder_worker.sequencer.sequencing import Overlaps, Subscription
 from inorder_worker.sequencer.tally import Tally
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 
+class Base(msgspec.Struct):
+    """The common base of topics that began together: the first event of each depends on these numbers, too (flat, R8).
+    A topic leaves it with its first notification."""
+
+    topics: set[int]
+    numbers: list[int]
+
+
 class DurableClock(msgspec.Struct):
-    """The saved clock of a durable subscription has the last number that was done with, by topic (R18). ``bases``:
-    where nothing of a topic was, what its first event depends on beside its own dependencies (R8). ``reached``: of a
-    subscriber that takes events out of turn, the order epoch and the ticks of what was done with (R23)."""
+    """The saved clock of a durable subscription has the last number that was done with, by topic (R18). ``bases``: of
+    those of which nothing was. ``reached``: of a subscriber that takes events out of turn, the order epoch and the
+    ticks of what was done with (R23)."""
 
     numbers: dict[int, int] = {}
-    bases: dict[int, list[int]] = {}
+    bases: list[Base] = []
     reached: list[int] = []
+
+    def base_of(self, topic: int) -> list[int]:
+        """Return what a topic's first event depends on beside its own dependencies."""
+        return [part for each in self.bases if topic in each.topics for part in each.numbers]
+
+    def has_begun(self, topic: int) -> None:
+        """Forget a topic's base, because its first event was notified."""
+        for each in self.bases:
+            each.topics.discard(topic)
+        self.bases = [each for each in self.bases if each.topics]
 
 
 class Switch(msgspec.Struct):
@@ -84,8 +103,6 @@ class StageData:
         announced: the ticks at the stages below, the bottom one first, of the last subscription that passed (R23).
         ended_since: all sessions that were dropped since then are in ``ended``, 0: all there were.
         lingering: how many of the lingers were not over when that was looked at last.
-        left_behind: what sessions that were dropped had used, oldest first, with the stage time until which it counts
-            (``bases``).
         made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
             bottom stage.
     """
@@ -111,7 +128,6 @@ class StageData:
     announced: list[int] = field(default_factory=list)
     ended_since: int = 0
     lingering: int = 0
-    left_behind: list[tuple[int, dict[int, tuple[int, int]]]] = field(default_factory=list)
     made: dict[str, int] = field(default_factory=dict)
     made_bytes: dict[str, int] = field(default_factory=dict)
 
@@ -121,27 +137,25 @@ class Snapshot(StageData):
     """The whole state of a stage, for the store.
 
     Behind its data stand its containers of the same names as plain lists, see :class:`StageState`; ``subscriptions``
-    and ``stale`` are its ``overlaps``. Each of these must have two forms:
+    are its ``overlaps``. Each of these must have two forms:
 
     - ``topics``, ``sessions``, ``subscriptions``: live by their keys, which they hold themselves. A map in the store
       would hold all keys twice.
     - ``gone``, ``ended``: live by session, for any of them may go at any time, and the first must be found at once. In
       the store a key of two parts would have to become a text.
-    - ``recent``: live with the topics themselves, through which stamping goes for every event without a look-up.
-    - ``groups``, ``stale``: live as whole numbers, so one operation takes all topics; MessagePack's have 64 bits.
+    - ``growths``, ``partings``: live as whole numbers, so one operation takes all topics; MessagePack's have 64 bits.
     - ``lingers``: live as a heap; saved in the order of their beginnings, which decides among equal ones, after a
       recovery as before it.
     """
 
     topics: list[TopicManager] = field(default_factory=list)
-    recent: list[int] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
     gone: list[SessionKey] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
-    stale: list[int] = field(default_factory=list)
-    groups: dict[int, tuple[bytes, bytes, bytes, int, bytes]] = field(default_factory=dict)
     lingers: list[Linger] = field(default_factory=list)
     ended: list[tuple[str, int, int, int]] = field(default_factory=list)
+    growths: list[SavedChange] = field(default_factory=list)
+    partings: list[SavedChange] = field(default_factory=list)
 
 
 class StageState(StageData):
@@ -153,13 +167,13 @@ class StageState(StageData):
 
     Attributes:
         topics: every topic of the cluster by id, with its home stage; ``last_topic``: the highest id.
-        recent: topics here and below by last rise of their number, least recent first.
-        groups: their sequencing groups, by id; made when a topic is first stamped.
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
         connected: the incarnation of each client that is connected.
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
+        growths: what clients that had other topics began (R22).
+        partings: what clients have lost that keep other topics (R10).
         deadlines: by when their open numbers are given up (R16).
         ages: which topic has the oldest number.
         kept: how many numbers of this stage's topics are known one by one.
@@ -172,8 +186,6 @@ class StageState(StageData):
         self.topics = {each.id: each for each in saved.topics}
         self.last_topic = max(self.topics, default=0)
         self.by_name = {(each.space, each.name): each.id for each in saved.topics}
-        self.recent = {topic: self.topics[topic] for topic in saved.recent}
-        self.groups = {topic: _group(topic, *parts) for topic, parts in saved.groups.items()}
         self.on_stage = [0] * saved.count
         for manager in saved.topics:
             self.on_stage[manager.stage] |= 1 << manager.id
@@ -183,10 +195,12 @@ class StageState(StageData):
         self.ended = OrderedDict[SessionKey, tuple[int, int]](
             ((client_id, incarnation), (mark, at)) for client_id, incarnation, mark, at in saved.ended
         )
+        self.growths, self.partings = ReaderChanges(saved.growths), ReaderChanges(saved.partings)
         self.overlaps = Overlaps()
+        for manager in sorted(saved.topics, key=lambda each: each.tick):
+            self.overlaps.classes.add(manager, self.side_of(manager.stage))
         for subscription in saved.subscriptions:
             self.overlaps.put(subscription)
-        self.overlaps.stale = bit_set(saved.stale)
         self.lingers = Lingers(saved.lingers)
         self.deadlines = Deadlines[SessionKey](self.given_up_at)
         self.deadlines.begin(self.sessions)
@@ -222,7 +236,7 @@ class StageState(StageData):
         self.last_topic = max(self.last_topic, info.id)
         self.order.append(info.id)
         self.on_stage[info.stage] |= 1 << info.id
-        self.overlaps.stale |= 1 << info.id
+        self.overlaps.classes.add(manager, self.side_of(info.stage))
         self.by_name[info.space, info.name] = info.id
         return manager
 
@@ -251,14 +265,17 @@ class StageState(StageData):
         """Tell whether a topic has an event log by the rules (R18)."""
         return self._logged.covers(space, name)
 
-    def raise_number(self, manager: TopicManager, number: int) -> None:
+    def side_of(self, stage: int) -> int:
+        """Return on which side of this stage another one is."""
+        return HERE if stage == self.index else BELOW if stage > self.index else ABOVE
+
+    def raise_number(self, manager: TopicManager, number: int, *, has_passed: bool = True) -> None:
         """A number of this topic was created here, passed, or was announced: it is the most recent now."""
         manager.number = number
+        manager.has_passed = has_passed
         manager.idle_since, manager.is_retired = 0, False
         self.tick = manager.tick = self.tick + 1
-        recent, topic = self.recent, manager.id
-        recent.pop(topic, None)
-        recent[topic] = manager
+        self.overlaps.classes.rose(manager)
 
     def opened(self, session: Session) -> None:
         """A session that had no number open has got one of this time (R16)."""
@@ -283,27 +300,24 @@ class StageState(StageData):
         record = manager.records.get(manager.expired + 1)
         return None if record is None else record.created
 
-    def group(self, manager: TopicManager) -> Group:
-        """Return the topic's sequencing group, computed anew if its subscriptions changed."""
-        stale = self.overlaps.stale
-        if stale and stale >> manager.id & 1:
-            return self._refresh(manager)
-        return self.groups[manager.id]
+    def group(self, its: ReaderClass) -> Group:
+        """Return the sequencing group of a class's topics, computed anew if their subscriptions changed."""
+        return its.group or self._regroup(its)
 
-    def _refresh(self, manager: TopicManager) -> Group:
-        topic, overlaps, on_stage, here = manager.id, self.overlaps, self.on_stage, self.index
-        overlaps.stale &= ~(1 << topic)
-        co_subscribed, twice = overlaps.group(topic)
+    def group_of(self, topic: int) -> Group:
+        """Return the sequencing group of a topic."""
+        return self.group(self.overlaps.classes.of(topic))
+
+    def _regroup(self, its: ReaderClass) -> Group:
+        overlaps, on_stage, here = self.overlaps, self.on_stage, self.index
+        co_subscribed, twice = overlaps.shared_with(its)
         # a stage above the topic's home fills in only its own topics; the home also those below it (LLC)
-        reach = on_stage[here:] if manager.stage == here else on_stage[here : here + 1]
-        fills = twice & sum(reach)
+        fills = twice & (sum(on_stage[here:]) if its.side == HERE else on_stage[here])
         above = twice & sum(on_stage[:here])
         top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
-        known = self.groups.get(topic)
-        before, gained = (known.fills, known.gained) if known is not None else (0, 0)
-        group = self.groups[topic] = Group(topic, fills, above, co_subscribed, top, gained & fills | fills & ~before)
-        manager.bounded = overlaps.has_bounded(topic)
-        manager.in_payload = overlaps.has_plain(topic)
+        group = its.group = Group(fills, above, co_subscribed, top)
+        group.is_bounded, group.is_durable = overlaps.has_bounded(its), overlaps.has_durable(its)
+        group.plain = overlaps.plain & its.topics
         return group
 
     def take(self, origin: int, number: int) -> bool:
@@ -321,34 +335,19 @@ class StageState(StageData):
         return Snapshot(
             **{name: getattr(self, name) for name in _DATA},
             topics=list(self.topics.values()),
-            recent=list(self.recent),
             sessions=list(self.sessions.values()),
             gone=list(self.gone),
             subscriptions=list(self.overlaps),
-            stale=list(members(self.overlaps.stale)),
-            groups={topic: _saved_group(each) for topic, each in self.groups.items()},
             lingers=list(self.lingers),
             ended=[(*key, *ended) for key, ended in self.ended.items()],
+            growths=self.growths.saved(),
+            partings=self.partings.saved(),
         )
 
 
 TOPICS_LOOKED_AT: Final = 5_000
 """Topics that are looked at for one answer."""
 _DATA: Final = [each.name for each in fields(StageData)]
-
-
-def _saved_group(group: Group) -> tuple[bytes, bytes, bytes, int, bytes]:
-    """A bit set may be longer than the integers of MessagePack."""
-    fills, above, co_subscribed, gained = (
-        bits.to_bytes((bits.bit_length() + 7) // 8, "big")
-        for bits in (group.fills, group.above, group.co_subscribed, group.gained)
-    )
-    return fills, above, co_subscribed, group.top, gained
-
-
-def _group(topic: int, fills: bytes, above: bytes, co_subscribed: bytes, top: int, gained: bytes) -> Group:
-    as_bits = partial(int.from_bytes, byteorder="big")
-    return Group(topic, as_bits(fills), as_bits(above), as_bits(co_subscribed), top, as_bits(gained))
 
 
 MAX_ENTRIES = 100_000

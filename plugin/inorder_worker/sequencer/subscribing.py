@@ -7,20 +7,29 @@ subscriptions and timestamps in one order.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 from msgspec.structs import replace
 
 from inorder.protocol.covering import Coverage
-from inorder.protocol.pairs import joined, pairs
+from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
-from inorder_worker.sequencer.bases import begin_behind
+from inorder_worker.sequencer.bases import add_reached, kept_by, shared_bases
+from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
-from inorder_worker.sequencer.resuming import keep_clock, resume, saved_for, saved_ticks, start_of, topics_created
+from inorder_worker.sequencer.resuming import (
+    begun_by,
+    keep_clock,
+    resume,
+    saved_for,
+    saved_ticks,
+    start_of,
+    topics_created,
+)
 from inorder_worker.sequencer.rides import ExpireRide, LingerEndRide, SubscribedRide, SubscriptionRide, TopicRide
-from inorder_worker.sequencer.sequencing import Subscription, add_all_to, bit_set, turned
+from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
 from inorder_worker.sequencer.ticks import announced
 from inorder_worker.sequencer.topic_manager import Session
@@ -29,12 +38,8 @@ PARTS_OF_A_START = 20
 """What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
 LINGERS_UNCHECKED = 1_000
 """So many of them may be over before that is looked at."""
-LINGER_COST = 100
-"""Of the end of a linger that concerns nobody else, where each subscription it looks at costs 1."""
-ENDS_AT_ONCE = 64
-"""Lingers that end with one ride at most."""
-PARTED_AT_ONCE = 16
-"""Topics that leave a group for the same cost: they are told of many lingers together."""
+LINGER_COST = 500
+"""Of the end of a linger, where each of its topics costs 1."""
 LINGER_PAUSE_MS = 50
 """Between two ticks that end lingers, so that commands of clients come between them."""
 PART_BYTES = 9
@@ -160,6 +165,7 @@ class Subscribing:
                 is_new=is_new,
                 owner="" if session is None else session.owner,
                 left=_left_by(command, known, topics) if same else [],
+                goes_on=known is not None and ((known.durable and command.durable) or (same and not command.anew)),
             )
         )
 
@@ -185,17 +191,12 @@ class Subscribing:
         state = self._state
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases), resumed=list(ride.resumed))
+        ride.kept = list(ride.kept)
         self._announce(ride)
         self._resume(ride)
-        self._begin_behind(ride)
+        add_reached(state, ride, kept_by(ride, state.overlaps.get(ride.client_id)))
         # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
         lingering = self._remember(ride)
-        wanted = set(ride.topics)
-        for topic in ride.fresh:
-            base = state.topics[topic].base
-            entries = joined((other, number) for other, number in base.items() if other in wanted)
-            if entries:
-                ride.bases[topic] = ride.bases.get(topic, []) + entries
         for topic in [*ride.topics, *lingering]:
             if state.topics[topic].stage == state.index:
                 ride.starts += (topic, state.topics[topic].number)
@@ -211,6 +212,8 @@ class Subscribing:
             ride.bases,
             ride.resumed,
             ride.left,
+            ride.fresh,
+            ride.kept,
         )
         if state.is_bottom:
             self.completed(done)
@@ -224,20 +227,13 @@ class Subscribing:
             if topics[topic].stage == self._state.index:
                 ride.resumed.append(resume(topics[topic], number, known, is_new=ride.is_new))
 
-    def _begin_behind(self, ride: SubscriptionRide) -> None:
-        """Begin topics that are new to the subscription behind the earlier events in the topics that its client goes on
-        with (R8, R19). A new process goes on with what a durable subscription had."""
-        known = self._state.overlaps.get(ride.client_id)
-        if known is not None and (known.durable or known.incarnation == ride.incarnation):
-            begin_behind(self._state, set(ride.topics) - known.active, known.active.intersection(ride.topics))
-
     def _announce(self, ride: SubscriptionRide) -> None:
         """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below. What passes here from now on is
         behind that (R23)."""
         state = self._state
         for topic, start in pairs(ride.starts):
             if start > (manager := state.topics[topic]).number:
-                state.raise_number(manager, start)
+                state.raise_number(manager, start, has_passed=False)
         ride.ticks = announced(state, ride.ticks)
 
     def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
@@ -245,18 +241,16 @@ class Subscribing:
         state = self._state
         known = state.overlaps.get(ride.client_id)
         lingering: dict[int, tuple[int, int]] = {}
-        change = ride.incarnation, ride.version
         if known is not None:
-            # an earlier incarnation that does not know of this one goes on notifying while its lease lasts (R12)
-            settings = state.settings
-            is_same = known.incarnation == ride.incarnation
-            stay = settings.linger_ms if is_same else max(settings.linger_ms, settings.session_timeout_ms)
             wanted = set(ride.topics)
             lingering = {topic: at for topic, at in known.lingering.items() if topic not in wanted}
-            for topic in known.active - wanted:
-                lingering[topic] = change
-                if state.is_bottom:
-                    state.lingers.add(Linger(state.now + stay, ride.client_id, topic, *change))
+            dropped = known.active - wanted
+            if dropped:
+                lingering |= dict.fromkeys(dropped, (ride.incarnation, ride.version))
+                self._linger(ride.client_id, ride.incarnation, ride.version)
+            self._begin(known, set(ride.fresh) if ride.goes_on else wanted - known.active, kept_by(ride, known))
+            if known.incarnation not in (ride.incarnation, 0) and known.active:
+                self._replace(known)
         state.overlaps.put(
             Subscription(
                 ride.client_id,
@@ -274,6 +268,33 @@ class Subscribing:
         self._forget_lingers()
         return lingering
 
+    def _begin(self, known: Subscription, begun: set[int], kept: set[int]) -> None:
+        """Note that a subscriber with other topics begins some. The next timestamp of each must tell all that he was
+        notified of (R21), and an event that he does not get stands for none that he gets (R22)."""
+        state = self._state
+        if known.active or known.lingering:
+            for topic in begun:
+                state.topics[topic].filled = 0
+            state.growths.note(state.tick, bit_set(kept), bit_set(begun))
+
+    def _replace(self, known: Subscription) -> None:
+        """An earlier incarnation that does not know of its successor goes on notifying while its lease lasts (R12). So
+        long its topics linger as those of a subscriber of its own."""
+        change = known.incarnation, known.version
+        former = f"{known.client_id}\n{known.incarnation}"
+        lingering = dict.fromkeys(known.active, change)
+        self._state.overlaps.put(
+            Subscription(former, *change, [], known.bounded, set(), known.plain, lingering, is_former=True)
+        )
+        self._linger(former, *change, self._state.settings.session_timeout_ms)
+
+    def _linger(self, client_id: str, incarnation: int, version: int, at_least: int = 0) -> None:
+        """Topics that a change dropped linger from now on (R10)."""
+        state = self._state
+        if state.is_bottom:
+            due = state.now + max(state.settings.linger_ms, at_least)
+            state.lingers.add(Linger(due, client_id, incarnation, version))
+
     def completed(self, ride: SubscribedRide) -> None:
         """The completed clock is back at the bottom stage: answer the client (R7)."""
         state, clocks = self._state, dict(pairs(ride.starts))
@@ -284,15 +305,23 @@ class Subscribing:
             )
             for topic in ride.topics
         ]
+        bases = shared_bases(state, begun_by(state, ride), ride.kept)
         keep_clock(state, ride)
         left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left]
-        answer, room = Subscribed(ride.version, [], more=True, left=[], reached=saved_ticks(state, ride)), MAX_ENTRIES
+        reached = saved_ticks(state, ride)
+        answer, room = Subscribed(ride.version, [], more=True, left=[], reached=reached, bases=[]), MAX_ENTRIES
         for at, start in enumerate([*topics, *left]):
             if room < 0:
                 self._outbox.reply(ride.client_id, ride.incarnation, answer)
-                answer, room = Subscribed(ride.version, [], more=True, left=[]), MAX_ENTRIES
+                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
             (answer.topics if at < len(topics) else answer.left).append(start)
             room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
+        for base in bases:
+            if room < 0:
+                self._outbox.reply(ride.client_id, ride.incarnation, answer)
+                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
+            answer.bases.append(base)
+            room -= len(base.topics) + len(base.numbers)
         answer.more = False
         self._outbox.reply(ride.client_id, ride.incarnation, answer)
 
@@ -307,16 +336,15 @@ class Subscribing:
 
     def _is_lingering(self, linger: Linger) -> bool:
         known = self._state.overlaps.get(linger.client_id)
-        return known is not None and known.lingering.get(linger.topic) == (linger.incarnation, linger.version)
+        return known is not None and (linger.incarnation, linger.version) in known.changes
 
     def end_lingers(self) -> None:
         """Send the due ends of lingers up the belt, as many as one tick may do; at the bottom stage only. The others
-        linger longer, which is always safe (R10): a client that leaves ten thousand topics must not stop a stage."""
+        linger longer, which is always safe (R10): clients that leave ten thousand topics must not stop a stage."""
         state = self._state
         self._resume_at = self._worked = 0
-        while ended := state.lingers.take_of_one(state.now, ENDS_AT_ONCE):
-            first, more = ended[0], [each.topic for each in ended[1:]]
-            self.linger_ended(LingerEndRide(first.client_id, first.topic, first.incarnation, first.version, more))
+        while (ended := state.lingers.take_due(state.now)) is not None:
+            self.linger_ended(LingerEndRide(ended.client_id, ended.incarnation, ended.version))
             if self._worked > state.settings.linger_work:
                 self._resume_at = state.now + LINGER_PAUSE_MS
                 break
@@ -328,19 +356,16 @@ class Subscribing:
 
     def linger_ended(self, ride: LingerEndRide) -> None:
         """Dropped topics stop counting; what leaves a sequencing group by it is carried once more."""
-        overlaps = self._state.overlaps
-        subscription, change = overlaps.get(ride.client_id), (ride.incarnation, ride.version)
-        parted: dict[int, int] = {}
-        for topic in (ride.topic, *ride.more):
-            self._worked += LINGER_COST
-            if subscription is not None and subscription.lingering.get(topic) == change:
-                self._worked += overlaps.count_of(topic)
-                del subscription.lingering[topic]
-                if others := overlaps.lost(subscription, topic):
-                    parted[topic] = others
-                    self._worked += others.bit_count() // PARTED_AT_ONCE
-        self._carry_once(parted)
-        if self._state.index > 0:
+        state = self._state
+        known, change = state.overlaps.get(ride.client_id), (ride.incarnation, ride.version)
+        self._worked += LINGER_COST
+        if known is not None and (ended := [topic for topic, at in known.lingering.items() if at == change]):
+            self._worked += len(ended)
+            for topic in ended:
+                del known.lingering[topic]
+            dropped = bit_set(ended)
+            state.partings.note(state.tick, state.overlaps.lost(known, dropped), dropped)
+        if state.index > 0:
             self._outbox.up(ride)
 
     # -- expiry (R12) ------------------------------------------------------------------------------------------
@@ -355,10 +380,8 @@ class Subscribing:
         state = self._state
         known, change = state.overlaps.get(ride.client_id), (ride.incarnation, ride.version)
         if known is not None and (known.incarnation, known.version) == change:
-            if state.is_bottom:
-                due = state.now + state.settings.linger_ms
-                for topic in sorted(known.active):
-                    state.lingers.add(Linger(due, ride.client_id, topic, *change))
+            if known.active:
+                self._linger(ride.client_id, *change)
             state.clocks.pop(ride.client_id, None)
             lingering = known.lingering | dict.fromkeys(known.active, change)
             state.overlaps.put(
@@ -366,22 +389,6 @@ class Subscribing:
             )
         if state.index > 0:
             self._outbox.up(ride)
-
-    def _carry_once(self, parted: Mapping[int, int]) -> None:
-        """Remember on both sides of each pair that its next timestamp still carries the other (R10): each of these
-        topics has left the groups of a bit set of others."""
-        topics, here, on_stage = self._state.topics, self._state.index, self._state.on_stage
-        with_them: dict[int, int] = {}
-        for topic, others in parted.items():
-            manager = topics[topic]
-            # a topic's home needs all it lost, for the way up; a stage above just what it fills in itself
-            if manager.stage >= here:
-                add_all_to(manager.removed, others if manager.stage == here else others & on_stage[here])
-            with_it = sum(on_stage[here:]) if manager.stage == here else on_stage[here]
-            if others & with_it:
-                with_them[topic] = others & with_it
-        for other, its in turned(with_them):
-            add_all_to(topics[other].removed, its)
 
 
 def _left_by(command: ChangeSubscription, known: Subscription | None, topics: Container[int]) -> list[int]:

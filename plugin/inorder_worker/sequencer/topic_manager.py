@@ -62,19 +62,17 @@ class TopicManager(msgspec.Struct):
         number: at home its ``LC``; above, the last of its numbers that passed or was announced by a subscription
             (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
         tick: when ``number`` last rose, in the stage's own count of events.
-        filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21).
-        bounded: a reader that takes events out of turn is subscribed: timestamps have ticks (R23).
-        removed: topics that left the group, as a bit set that grows in place; carried once more (R10).
-        in_payload: stamps of this topic go into the payload, some subscriber cannot read properties.
-        base: the highest dependency carried for each topic, all timestamps together (R8), and what none
-            names but cannot be told later, when somebody begins the topic (see ``bases``).
+        has_passed: it rose by an event, not because a subscription announced it, or the topic order changed (R22).
+        filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21). 0: the
+            next one regards the whole group.
+        base: what its events follow on other stages (R19), the highest number of each topic; see ``bases``.
+        switched: its number when the topic order changed last (R14).
         head: the highest confirmed number (R17).
         records: numbers still known one by one; only at home.
-        rode: the last number whose timestamp was not complete at home.
-        marks: (number, base when it was created) where blocks of numbers end, to forget them by; the next block begins
-            with the number ``mark_at``, or at the stage time ``mark_by``.
+        marks: where blocks of numbers end, to forget them by; the next block begins with the number ``mark_at``, or at
+            the stage time ``mark_by``.
         expired: the last number no longer known one by one, and
-        expired_base: the dependencies of all numbers up to there.
+        expired_base: the dependencies of all numbers up to there, since the topic has had a durable reader (R18).
         moved: the order epoch in which the topic came to its stage (R14).
         counted: the number with which the window of its popularity began (R15).
         idle_since: when nobody was found to use it (stage time), 0 while somebody does.
@@ -95,15 +93,13 @@ class TopicManager(msgspec.Struct):
     stage: int
     number: int = 0
     tick: int = 0
+    has_passed: bool = False
     filled: int = 0
-    bounded: bool = False
-    removed: bytearray = bytearray()
-    in_payload: bool = False
     base: dict[int, int] = {}
+    switched: int = 0
     head: int = 0
     records: dict[int, NumberRecord] = {}
-    rode: int = 0
-    marks: list[tuple[int, dict[int, int]]] = []
+    marks: list[int] = []
     mark_at: int = 0
     expired: int = 0
     expired_base: dict[int, int] = {}

@@ -16,6 +16,7 @@ from inorder.protocol.wire.parts import (
     OpenNumbers,
     Position,
     SeenLife,
+    SharedBase,
     SpaceFilter,
     StageInfo,
     StampedEvent,
@@ -81,26 +82,25 @@ class Subscribed(Frame, tag=36):
     """Answers Subscribe: every topic of the subscription, with its start; bases only where it is new. ``more``: the
     rest follows in further frames of this version. ``left``: the topics that the change has left, each with the number
     up to which its events are still to be read (R22). ``reached``: of a durable subscription, the order epoch and the
-    ticks that were saved (R23)."""
+    ticks that were saved (R23). ``bases``: beside those of single topics."""
 
     version: int
     topics: list[TopicStart]
     more: bool = False
     left: list[TopicStart] = []
     reached: list[int] = []
+    bases: list[SharedBase] = []
 
 
 class Numbers(Frame, tag=37):
     """Answers AskNumbers; with ``request`` 0 it is unasked, and these numbers of one of the receiver's topics are void.
-    ``expired_through`` with ``expired_base`` (flat): numbers up to there are no longer known one by one; the base
-    counts as dependencies of the number after it. ``logged_from``: the event log has the topic's numbers from there on
-    (R18); 0: it has none."""
+    ``expired_through``: numbers up to there are no longer known one by one. ``logged_from``: the event log has the
+    topic's numbers from there on (R18); 0: it has none."""
 
     request: int
     topic: int
     answers: list[NumberAnswer]
     expired_through: int = 0
-    expired_base: list[int] = []
     logged_from: int = 0
 
 

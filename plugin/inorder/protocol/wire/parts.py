@@ -128,6 +128,14 @@ class TopicStart(msgspec.Struct, array_like=True):
     reached: int = 0
 
 
+class SharedBase(msgspec.Struct, array_like=True):
+    """The common base of topics that begin together: the first event of each also depends on these numbers of topics
+    that the subscriber has already (flat pairs; R8)."""
+
+    topics: list[int]
+    numbers: list[int]
+
+
 class KnownSubscription(msgspec.Struct, array_like=True):
     """A client's subscription with total order, as the bottom stage knows it. ``away_ms``: how long its client has been
     gone, 0 while it is connected, -1 where its session has ended. ``owner``: the name of the token that it is of,

@@ -1,0 +1,82 @@
+"""The latest changes of subscriptions, as far as timestamps have to regard them (R10, R22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from inorder_worker.sequencer.bits import packed, unpacked
+
+CHANGES_KEPT: Final = 64
+"""So many; of earlier ones it is only known what they changed all together."""
+
+SavedChange = tuple[int, bytes, bytes]
+"""A change as a snapshot has it."""
+
+
+class ReaderChange(NamedTuple):
+    """A change of one subscription.
+
+    Attributes:
+        tick: when.
+        kept: topics that its client had before and has still, as a bit set.
+        changed: topics that it got or lost.
+    """
+
+    tick: int
+    kept: int
+    changed: int
+
+
+class ReaderChanges:
+    """The latest changes of one kind, oldest first. The two oldest become one where these are too many: as if both
+    clients had kept, and changed, the topics of both. That makes timestamps longer, and nothing else.
+
+    Args:
+        saved: to begin with.
+    """
+
+    def __init__(self, saved: Iterable[SavedChange] = ()) -> None:
+        self._changes = [ReaderChange(tick, unpacked(kept), unpacked(changed)) for tick, kept, changed in saved]
+        self.latest = self._changes[-1].tick if self._changes else -1
+
+    def saved(self) -> list[SavedChange]:
+        """Return all of them, for a snapshot."""
+        return [(each.tick, packed(each.kept), packed(each.changed)) for each in self._changes]
+
+    def note(self, tick: int, kept: int, changed: int) -> None:
+        """A subscription changes now."""
+        if kept and changed:
+            self._changes.append(ReaderChange(tick, kept, changed))
+            self.latest = tick
+            if len(self._changes) > CHANGES_KEPT:
+                first, second = self._changes[:2]
+                joint = ReaderChange(second.tick, first.kept | second.kept, first.changed | second.changed)
+                self._changes[:2] = [joint]
+
+    def since(self, tick: int) -> Iterator[ReaderChange]:
+        """Yield the changes behind the event that had this tick, the latest first."""
+        for each in reversed(self._changes):
+            if each.tick < tick:
+                break
+            yield each
+
+    def begun_behind(self, topic: int, tick: int, reader_of: int) -> int:
+        """Return all topics of clients that had ``reader_of`` and began ``topic`` behind its event of this tick (a bit
+        set). For such a client the event does not stand for earlier ones (R22, rule 2). *Counter-example:* s has T and
+        v, and begins c behind c's last event. s has met that at once, and is not told to wait for v."""
+        found = 0
+        if self.latest >= tick:
+            for each in self.since(tick):
+                if each.changed >> topic & 1 and each.kept >> reader_of & 1:
+                    found |= each.kept
+        return found
+
+    def parted_from(self, topic: int, tick: int) -> int:
+        """Return the topics that somebody has lost who keeps ``topic``, since its event of this tick (a bit set)."""
+        found = 0
+        if self.latest >= tick:
+            for each in self.since(tick):
+                if each.kept >> topic & 1:
+                    found |= each.changed
+        return found

@@ -13,7 +13,7 @@ from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.suspicion import Suspicion, again, is_leap
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.pairs import joined, pairs
+from inorder.protocol.pairs import flat, joined, pairs, raise_to
 from inorder.protocol.wire import SharedBase, TopicStart
 
 
@@ -36,7 +36,11 @@ class Beginnings:
         self, starts: Iterable[TopicStart], now: float, *, filters: bool, bases: Iterable[SharedBase] = ()
     ) -> None:
         """The subscription is complete (R7); clocks are taken only for topics that are new here (R8)."""
-        shared = {topic: unmet for each in bases if (unmet := self._unmet(each.numbers)) for topic in each.topics}
+        starts = list(starts)
+        begun = {start.topic.id: start.start for start in starts}
+        shared = {
+            topic: unmet for each in bases if (unmet := self._unmet(each.numbers, begun)) for topic in each.topics
+        }
         for start in starts:
             self._begin(start, shared.get(start.topic.id, []), now)
         self._unbegun.subscribed(filters=filters)
@@ -70,20 +74,20 @@ class Beginnings:
             else:
                 turns.receive(entry, now)
 
-    def _unmet(self, numbers: list[int]) -> list[int]:
-        """Return those of some numbers (flat pairs) that the clocks have not reached."""
+    def _unmet(self, numbers: list[int], begun: Mapping[int, int]) -> list[int]:
+        """Return those of some numbers (flat pairs) that the clocks have not reached, nor have where topics begin."""
         readers = self._turns.readers
         return joined(
             (topic, number)
             for topic, number in pairs(numbers)
-            if (reader := readers.get(topic)) is None or reader.clock < number
+            if number > (begun.get(topic, -1) if (reader := readers.get(topic)) is None else reader.clock)
         )
 
     def _begin(self, start: TopicStart, shared: list[int], now: float) -> None:
         turns, topic = self._turns, start.topic.id
         if topic in turns.readers:
             return
-        number, base = start.start, start.base + shared
+        number, base = start.start, _merged(start.base + shared) if start.base else shared
         first = self._unbegun.interrupted.pop(topic, None)
         if first is None and start.saved >= 0:
             first = start.saved + 1
@@ -207,3 +211,10 @@ class Beginnings:
             turns.unsequence(entry)
         turns.end_all()
         self.is_restored = True
+
+
+def _merged(base: list[int]) -> list[int]:
+    """Return each topic's highest number of a flat list."""
+    numbers: dict[int, int] = {}
+    raise_to(numbers, base)
+    return flat(numbers)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from inorder.endpoint.barriers import CaughtUp
 from inorder.endpoint.gaps import MAX_PASSED, JumpedNumbers, MissingNumbers, NumberSet
 from inorder.endpoint.notifications import GapReason
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.pairs import flat, raise_to
 
 
 class TopicReader:
@@ -38,7 +37,7 @@ class TopicReader:
     )
 
     def __init__(
-        self, topic: int, start: int, broker: CaughtUp, base: Collection[int] = (), given_up: NumberSet | None = None
+        self, topic: int, start: int, broker: CaughtUp, base: Sequence[int] = (), given_up: NumberSet | None = None
     ) -> None:
         self.topic = topic
         # The last number that was notified of or skipped. It only rises; whoever raises it wakes what sleeps on the
@@ -49,7 +48,8 @@ class TopicReader:
         # R22: a topic that was left is let go when the clock is there; None while it is read for good.
         self.end: int | None = None
         # R8: dependencies of number start + 1 alone, beside its own; empty once the clock is above the start.
-        self.base: list[int] = _merged(base)
+        # Topics that begin together have the same list.
+        self.base = base
         # A number is missing if it is above the clock, not above missing.known, and does not wait in the room.
         self.missing = MissingNumbers(start, broker)
         # Gaps have told of the numbers that were skipped or will be, up to this one. It only rises, and may be above
@@ -76,9 +76,9 @@ class TopicReader:
     def add_base(self, entry: Sequenced) -> None:
         """Add the topic's base to the dependencies of its first number (R8)."""
         if entry.number == self.start + 1:
-            entry.deps = entry.deps + self.base
+            entry.deps = [*entry.deps, *self.base]
         if self.clock > self.start:
-            self.base = []
+            self.base = ()
 
     def told(self, first: int, last: int) -> None:
         """A gap tells of these numbers: what comes of them all the same is late (R5)."""
@@ -119,12 +119,6 @@ class TopicReader:
             "restored": self.restored.describe(),
             "given_up": self.given_up.describe(),
         }
-
-
-def _merged(base: Collection[int]) -> list[int]:
-    numbers: dict[int, int] = {}
-    raise_to(numbers, list(base))
-    return flat(numbers)
 
 
 class SubscriptionClock(Mapping[int, int]):

@@ -126,8 +126,9 @@ class Inspection:
         )
 
     def _group(self, topic: int) -> int:
-        """Return a sequencing group as a bit set; nothing is kept of it."""
-        return self._state.overlaps.group(topic)[1]
+        """Return a sequencing group as a bit set."""
+        group = self._state.group_of(topic)
+        return (group.fills | group.above) & ~(1 << topic)
 
     def numbers(self) -> dict[int, int]:
         """Return the last number of every topic, as far as this stage knows."""

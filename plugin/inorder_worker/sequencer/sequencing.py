@@ -94,11 +94,6 @@ class Subscription(msgspec.Struct):
         return self.mask() if self.is_former else bit_set(self.active)
 
     @property
-    def changes(self) -> set[tuple[int, int]]:
-        """The changes since which topics linger."""
-        return set(self.lingering.values())
-
-    @property
     def has_wildcards(self) -> bool:
         """Topics created later may belong to it (R13)."""
         return any(each.filter.kind is not FilterKind.EXACT for each in self.filters)

@@ -331,12 +331,11 @@ class Subscribing:
         """Forget the lingers of topics that were taken again, so that a client's lingers are bounded by its topics."""
         state = self._state
         if len(state.lingers) > LINGERS_UNCHECKED + 2 * state.lingering:
-            state.lingers = Lingers(filter(self._is_lingering, state.lingers))
+            alive = {(known.client_id, *change) for known in state.overlaps for change in known.lingering.values()}
+            state.lingers = Lingers(
+                each for each in state.lingers if (each.client_id, each.incarnation, each.version) in alive
+            )
             state.lingering = len(state.lingers)
-
-    def _is_lingering(self, linger: Linger) -> bool:
-        known = self._state.overlaps.get(linger.client_id)
-        return known is not None and (linger.incarnation, linger.version) in known.changes
 
     def end_lingers(self) -> None:
         """Send the due ends of lingers up the belt, as many as one tick may do; at the bottom stage only. The others

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from inorder_bench.costs import __main__ as command
-from inorder_bench.costs import check, growth
+from inorder_bench.costs import check, growth, standstill
 from inorder_bench.costs.hot_paths import FRAME, HOT_PATHS
 from inorder_bench.ordering import arrivals, ordering_module
 from inorder_bench.rows import Row, spread
@@ -78,10 +81,53 @@ def test_growth_has_a_figure_for_each_size(name: str, monkeypatch: pytest.Monkey
     assert len(said) == 2
 
 
-def test_the_first_event_of_a_topic_names_what_two_subscribers_have_with_it() -> None:
+def test_the_first_event_of_a_topic_names_the_latest_one_that_two_subscribers_have_with_it() -> None:
     done = growth.KINDS["a new topic and its event, of topics under two wildcards"].make(10)(1)
     assert done.things == growth.FEW
-    assert done.entries == 10 + (growth.FEW - 1) / 2  # each of the new ones is there for those behind it
+    assert done.entries == 1  # which implies those of all other topics (R22)
+
+
+@pytest.mark.parametrize("make", standstill.STEPS)
+def test_standing_still_has_a_figure_for_each_change_and_size(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[int], standstill.Step]
+) -> None:
+    monkeypatch.setattr(standstill, "STEPS", (make,))
+    said: list[str] = []
+    rows = standstill.measure((2, 30), 2, said.append)
+    changes = list(dict.fromkeys(row.workload for row in rows))
+    assert [(row.workload, row.name) for row in rows] == [(each, size) for each in changes for size in ("2", "30")]
+    assert len(said) == 2 * len(rows)
+    assert all(row.value.low > 0 for row in rows)
+
+
+def test_a_stage_stands_still_for_its_longest_step_or_for_as_long_as_it_is_sealed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readers, new, order = (make(30) for make in standstill.STEPS)
+    monkeypatch.setattr(time, "process_time", count().__next__)
+    assert {name: stall.seconds for name, stall in {**readers(), **new()}.items()} == {
+        "a second reader of # joins": 1,
+        "a second reader of # leaves": 1,
+        "a second reader's linger ends": 1,
+        "a second reader of # expires": 1,
+        "a topic is made": 1,
+    }
+    assert all(stall.seconds > 4 for stall in order().values())  # two stages, each sealed and handed over to
+
+
+def test_the_first_timestamps_tell_of_all_topics_where_nothing_else_implies_them() -> None:
+    found = {name: stall.stamps for make in standstill.STEPS for name, stall in make(60)().items()}
+    assert {len(stamps) for name, stamps in found.items() if name != "a topic is made"} == {standstill.FIRST}
+    assert len(found["a topic is made"]) == standstill.FIRST + 1
+    assert {name: sum(length > 60 for length in stamps) for name, stamps in found.items()} == {
+        "a second reader of # joins": 0,
+        "a second reader of # leaves": 0,
+        "a second reader's linger ends": 1,  # that of the topic that it keeps (R10)
+        "a second reader of # expires": 0,
+        "a topic is made": 0,
+        "one topic changes its stage": 9,  # those of the lower stage, as long as nothing above has passed since (R22)
+        "all topics change their stages": 10,
+    }
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from inorder.errors import InorderError
 from inorder_bench.job import Answer, Job
+from inorder_bench.rows import percentile
 
 TIMEOUT_S = 120.0
 SLOWEST = 50.0
@@ -37,8 +38,7 @@ class Run:
 
     def percentile_ms(self, percent: float) -> float:
         """Return a percentile of the latencies."""
-        values = sorted(self.subscribers.latencies_us)
-        return values[min(len(values) - 1, int(len(values) * percent / 100))] / 1e3
+        return percentile(self.subscribers.latencies_us, percent) / 1e3
 
     @property
     def publish_us(self) -> float:

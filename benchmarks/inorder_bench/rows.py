@@ -26,6 +26,11 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(median(values), min(values), max(values))
 
 
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value that so many per cent of all are below."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the result.
 

@@ -31,12 +31,14 @@ class Shape:
         publishers: the topics of each.
         subscribers: the topics of each.
         weights: how often a topic is published to; ``None``: all in turn.
+        wildcard: what subscribers subscribe to that have all topics by one filter; empty: to each topic by its name.
     """
 
     topics: Sequence[str]
     publishers: Sequence[Sequence[int]]
     subscribers: Sequence[Sequence[int]]
     weights: Sequence[float] | None = None
+    wildcard: str = ""
 
     def turns(self, count: int) -> Iterator[Turn]:
         """Yield the events of a run in the order in which they are due; each topic's first one comes first of all.
@@ -58,7 +60,7 @@ class Shape:
 
     def names(self, subscriber: int) -> list[str]:
         """Return what a subscriber subscribes to."""
-        return [self.topics[topic] for topic in self.subscribers[subscriber]]
+        return [self.wildcard] if self.wildcard else [self.topics[topic] for topic in self.subscribers[subscriber]]
 
 
 def _named(count: int) -> list[str]:
@@ -92,6 +94,23 @@ def _on_stages(topics: int, publishers: Sequence[Sequence[int]], subscribers: in
     return Shape(_named(topics), publishers, [range(topics)] * subscribers)
 
 
+def _under_wildcard(topics: int, readers: int, *, at_random: bool) -> Shape:
+    """Return a shape of one publisher, whose subscribers have all topics by ``#``."""
+    weights = [1.0] * topics if at_random else None
+    return Shape(_named(topics), [range(topics)], [range(topics)] * readers, weights, "#")
+
+
+def under_wildcard(topics: int, readers: int, way: str) -> str:
+    """Return the name of the shape in which so many subscribers of ``#`` have so many topics; ``way``: one of
+    ``WAYS``."""
+    return f"{topics} topics under {readers} wildcards, {way}"
+
+
+ROUND_ROBIN, AT_RANDOM = WAYS = "round robin", "at random"
+"""Ways to publish to topics that are all as popular."""
+GROWING = (10, 100, 1_000, 10_000)
+"""Topics, where their number is what a workload is about."""
+
 SHAPES = {
     "pair": _in_turn(2),
     "overlap": _in_turn(16),
@@ -99,5 +118,11 @@ SHAPES = {
     "stages-apart": _on_stages(6, [range(first, first + 2) for first in range(0, 6, 2)]),
     "stages-16": _on_stages(6, [range(6)] * 16),
     "power-law": _power_law(1_000, 10, 100, 10),
+    **{
+        under_wildcard(topics, readers, way): _under_wildcard(topics, readers, at_random=way == AT_RANDOM)
+        for topics in GROWING
+        for readers in (1, 2)
+        for way in WAYS
+    },
 }
 """By name: a job names its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,20 @@ from inorder_bench.processes import TIMEOUT_S, RunFailed, run
 
 @dataclass(frozen=True, slots=True)
 class Stamps:
-    """Means over all events of a run: bytes of a timestamp, as it is on the wire, and its entries, the event's own
-    number among them."""
+    """The timestamps of a run.
 
-    bytes: float
+    Attributes:
+        lengths: bytes of each, as it is on the wire, in the order of the broker.
+        entries: mean over all events, the event's own number among them.
+    """
+
+    lengths: Sequence[int]
     entries: float
+
+    @property
+    def bytes(self) -> float:
+        """Mean over all events."""
+        return sum(self.lengths) / len(self.lengths)
 
     @property
     def bytes_an_entry(self) -> float:
@@ -56,4 +66,4 @@ def observe(job: Job) -> Stamps:
     if len(decoded) != job.expected:
         raise RunFailed(f"{len(decoded)} timestamps were read of {job.expected} events")
     entries = sum(1 + len(stamp.deps) // 2 for stamp in decoded)
-    return Stamps(sum(map(len, stamps)) / len(stamps), entries / len(stamps))
+    return Stamps([*map(len, stamps)], entries / len(stamps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inorder_bench import failing, latency, ordering, shaped, stage, throughput
+from inorder_bench import failing, growing, latency, ordering, shaped, stage, throughput
 from inorder_bench.match import Size
 from inorder_bench.rows import Result, Say
 
@@ -30,4 +30,5 @@ WORKLOADS = {
     "W6": Workload("the ordering module alone, per second of processor time", ordering.alone),
     "W7": Workload("three stages on three workers, as fast as possible", shaped.several_workers),
     "W8": Workload("take-over under load: the longest way of an event at 200 events/s", failing.taken_over),
+    "W9": Workload("10 to 10,000 topics under one and two wildcards, as fast as possible", growing.more_topics),
 }

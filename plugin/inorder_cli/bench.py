@@ -19,7 +19,7 @@ from inorder_cli.failures import CommandFailed, ExitCode, needs
 if TYPE_CHECKING:
     from inorder_bench import Result, Size
 
-NAMES = tuple(f"W{number}" for number in range(1, 9))
+NAMES = tuple(f"W{number}" for number in range(1, 10))
 
 
 def _names(given: Sequence[str] | None) -> list[str]:
@@ -59,8 +59,9 @@ def bench(
 
     W1 throughput of two publishers and two subscribers; W2 latency at 200 events/s; W3 16 topics that all overlap; W4
     1,000 topics and 100 subscribers; W5 a stage alone; W6 the ordering module alone; W7 three stages on three workers;
-    W8 take-over under load. Brokers and databases are started for the purpose, and gone afterwards. Every workload
-    checks that all events came, and in one order. With --json each workload is a line.
+    W8 take-over under load; W9 10 to 10,000 topics under wildcards. Brokers and databases are started for the purpose,
+    and gone afterwards. Every workload checks that all events came, and in one order. With --json each workload is a
+    line.
 
     Exit codes: 0 measured (whatever the figures), 1 a run failed or a server is missing, 2 wrong usage.
     """

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from inorder.testing.services import MissingBinary
-from inorder_bench import WORKLOADS, Size, nats, plain, servers, throughput
+from inorder_bench import QUICK, WORKLOADS, Size, nats, plain, servers, throughput
+from inorder_bench.growing import Done, Kind, rows_of, sizes_of
+from inorder_bench.job import Answer
 from inorder_bench.match import play, rates
-from inorder_bench.rows import FIGURES
+from inorder_bench.processes import Run
+from inorder_bench.rows import FIGURES, percentile
 from inorder_bench.shapes import SHAPES
 from inorder_cli import bench as command
 
@@ -233,3 +236,56 @@ def test_w8_while_workers_are_killed_and_stand_still() -> None:
         "inorder, nothing happens": 800,
         "paho, one property, nothing happens": 800,
     }
+
+
+@pytest.mark.long
+def test_w9_with_more_and_more_topics() -> None:
+    rows = measured("W9")
+    kinds = [
+        f"{readers}, {way}" for readers in ("1 reader of #", "2 readers of #") for way in ("round robin", "at random")
+    ]
+    assert list(rows) == [f"{topics} topics, {kind}" for kind in kinds for topics in (10, 100)]
+    for name, row in rows.items():
+        assert (row["events"], row["notifications"]) == (200, 200 * int(name.partition("topics, ")[2][0]))
+        assert 10 < row["stamp_p50_bytes"] <= row["stamp_p99_bytes"] <= row["stamp_max_bytes"] < 100
+        assert 10 < row["first_stamp_max_bytes"] < 100
+        assert row["worker_mib"] > 10
+        few = name.replace("100 topics", "10 topics")
+        assert row.get("ratio_of") == (None if few == name else f"{name} / {few}")
+        assert ("kib_a_topic" in row) == (few != name)
+
+
+def test_w9_has_fewer_topics_where_there_are_fewer_events() -> None:
+    assert sizes_of(Size()) == [10, 100, 1_000, 10_000]
+    assert sizes_of(QUICK) == [10, 100]
+    assert sizes_of(Size(events=100)) == [10]
+
+
+def test_w9_compares_with_the_fewest_topics_of_the_same_repeat() -> None:
+    def done(seconds: float, kib: int) -> Done:
+        return Done(Run(Answer(began=1.0, events=100), Answer(ended=1.0 + seconds, events=200), 100), kib * 1024)
+
+    runs = {10: [done(1.0, 1_024), done(2.0, 2_048)], 1_010: [done(2.0, 4_024), done(8.0, 7_048)]}
+    few, many = (plain(row) for row in rows_of(Kind(2, "round robin"), runs, {10: {"a": 1.0}, 1_010: {"a": 2.0}}))
+    assert (few["ratio"], few["a"], few["worker_mib"]) == (None, 1.0, 1.5)
+    assert "kib_a_topic" not in few
+    assert many["ratio_range"] == [0.25, 0.5]
+    assert many["ratio_of"] == "1,010 topics, 2 readers of #, round robin / 10 topics, 2 readers of #, round robin"
+    assert (many["a"], many["kib_a_topic"]) == (2.0, 4.0)  # 3 KiB in one repeat, 5 in the other
+    unknown = rows_of(Kind(1, "at random"), {10: [done(1.0, 0)], 1_010: [done(1.0, 0)]}, {10: {}, 1_010: {}})
+    assert not any(row.more.keys() & {"worker_mib", "kib_a_topic"} for row in unknown)
+
+
+def test_readers_of_everything_subscribe_to_one_filter_and_expect_all_events() -> None:
+    shape = SHAPES["1000 topics under 2 wildcards, at random"]
+    assert [shape.names(each) for each in range(2)] == [["#"], ["#"]]
+    assert [len(its) for its in shape.subscribers] == [1_000, 1_000]
+    drawn = [turn.topic for turn in shape.turns(3_000)]
+    assert drawn[:1_000] == list(range(1_000)) != drawn[1_000:2_000]
+    in_turn = SHAPES["1000 topics under 1 wildcards, round robin"]
+    assert [turn.topic for turn in in_turn.turns(3_000)] == list(range(1_000)) * 3
+
+
+@pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 51), (99, 100), (100, 100)])
+def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
+    assert percentile([*range(100, 0, -1)], percent) == value

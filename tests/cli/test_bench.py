@@ -29,7 +29,7 @@ def _nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_starts")
-@pytest.mark.parametrize("names", [["W9"], ["W1", "throughput"], ["W1", "W"]])
+@pytest.mark.parametrize("names", [["W10"], ["W1", "throughput"], ["W1", "W"]])
 def test_a_workload_that_there_is_not_is_named_with_those_that_there_are(cli: Cli, names: list[str]) -> None:
     cli("bench", *names).assert_refused(2, names[-1], ", ".join(bench.NAMES), "inorder bench --help")
 

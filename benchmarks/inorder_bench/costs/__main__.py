@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 
 from inorder.errors import InvalidOption
-from inorder_bench.costs import analytics, crowd, drop_ins, growth, instructions, traces
+from inorder_bench.costs import analytics, crowd, drop_ins, growth, instructions, standstill, traces
 from inorder_bench.history import append, check_writable
 from inorder_bench.machine import machine
 from inorder_bench.rows import Row, Say
@@ -32,6 +32,7 @@ BENCHMARKS: dict[str, Measure] = {
     "drop-ins": lambda options, say: drop_ins.measure(options.events, options.repeats, say),
     "growth": lambda options, say: [
         *growth.measure(options.events, options.repeats, say),
+        *standstill.measure(standstill.SIZES, options.repeats, say),
         *crowd.measure(crowd.SIZES, crowd.SECONDS, say),
     ],
     "analytics": lambda options, say: analytics.measure(options.rows, max(1, options.repeats // 5), say),

@@ -42,6 +42,7 @@ from inorder.protocol.wire import (
     encode_frame,
 )
 from inorder.testing.services import WorkerServer
+from inorder_bench.machine import resident_bytes
 from inorder_bench.rows import Row, Say, paired, spread
 
 SIZES: Final = (100, 1_000, 5_000)
@@ -166,11 +167,6 @@ def processor_seconds(pid: int) -> float:
     """Return what a process has worked so far, s."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident_bytes(pid: int) -> int:
-    """Return a process's memory."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 KINDS: Final = {

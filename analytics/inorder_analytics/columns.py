@@ -24,7 +24,7 @@ MOST_STAGE: Final = 63
 """The last stage that a store may have."""
 _SIGNED: Final = (-MOST_US, MOST_US)
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
-    **{each.name: (0, MOST_US) for each in COLUMNS if each.type == "instant"},
+    **{each.name: _SIGNED for each in COLUMNS if each.type == "instant"},
     "waited_us": (0, MOST_US), "error_us": (0, MOST_US), "offset_us": _SIGNED,
     **dict.fromkeys(("payload_size", "entries", "stamp_bytes", "count"), (0, MOST_SIZE)),
     **dict.fromkeys(("stage", "entry_stage", "top_stage"), (0, MOST_STAGE)),

@@ -338,7 +338,7 @@ def test_what_is_no_header_of_a_page_ends_at_once(header: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("stage", 2**62), ("stage", -1), ("top_stage", -(2**62)), ("recorded_at", 2**62), ("published_at", -1),
+    [("stage", 2**62), ("stage", -1), ("top_stage", -(2**62)), ("recorded_at", 2**62), ("published_at", -(2**54)),
      ("payload_size", 2**62), ("count", 2**62), ("offset_us", -(2**62))],
 )  # fmt: skip
 def test_a_file_with_a_value_that_no_client_records_is_damaged(tmp_path: Path, name: str, value: int) -> None:

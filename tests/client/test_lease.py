@@ -113,7 +113,7 @@ async def test_a_publisher_names_what_it_published_over_a_connection_that_is_gon
         await published(publisher, "b", 1)
         assert keys(await take_events(subscriber, 3)) == [*_numbered("a", 1, 2), *_numbered("b", 1)]
         topics = {each.name: each for each in site.worker._host.stage(0)._state.topics.values()}
-        assert topics["b"].base == {topics["a"].id: 2}
+        assert topics["b"].records[1].deps == [topics["a"].id, 2]
 
 
 async def test_a_bounded_reader_tags_meanwhile(cut: Cut) -> None:

@@ -220,5 +220,7 @@ async def test_an_older_copy_is_found_out_by_what_clients_show_and_goes_on_once_
         assert (await waiting).number == 3
         seen = await take_through(one, b"new")
         assert [(gap.first, gap.last, gap.reason) for gap in gaps_of(seen)] == [(6, 6, "restored")]
-        assert [(each.number, each.verdict) for each in events_of(seen)] == [(3, "in_order")]
+        # whichever of the two is connected again first: where the topic begins is known to the subscriber, or not yet
+        ((number, verdict),) = [(each.number, each.verdict) for each in events_of(seen)]
+        assert (number, verdict) in [(3, "in_order"), (3, "unsequenced")]
         assert one._endpoint.domain == publisher._endpoint.domain == renewed.domain

@@ -21,7 +21,7 @@ from tests.client.helpers import (
     until,
 )
 
-from inorder import Client, Event, Gap, Verdict
+from inorder import Client, Event, Gap, Reconnected, Verdict
 from inorder.errors import Closed, InvalidFilter, InvalidOption, Refused
 from inorder.protocol import filters
 
@@ -249,6 +249,7 @@ async def test_unsubscribe_without_a_broker_does_not_wait_for_it(site: Site) -> 
         async with asyncio.timeout(PATIENCE):
             await one.unsubscribe("a")
         site.hub.start()
+        assert await take(one, 1) == [Reconnected("memory")]
         await published(publisher, "a", 1)
         await published(publisher, "b", 1, prefix="b")
         assert payloads(await take_events(one, 1)) == [b"b0"]

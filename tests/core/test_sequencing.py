@@ -133,3 +133,20 @@ def test_r13_stamps_go_into_the_payload_where_a_reader_cannot_read_properties(ki
     cluster.step(1, ChangeSubscription("x", 1, 2, others, False))
     cluster.run()
     assert not cluster.stamp("p", "n/1").in_payload
+
+
+def test_r13_a_new_topic_joins_the_groups_of_topics_that_had_events_before() -> None:
+    """Also where so many others have had events that only the members of the group are looked at."""
+    others = [f"t{at}" for at in range(12)]
+    cluster = Cluster(dict.fromkeys(["m/a", *others], 0))
+    for client in ("p", "q", "x", "y", *others):
+        cluster.open(client)
+    for client in ("x", "y"):
+        cluster.subscribe(client, wild("m/#"))
+    for name in others:
+        cluster.subscribe(name, name, "m/a")
+    cluster.stamp("p", "m/a")
+    new = cluster.topic("q", "m/b")
+    for name in ("m/b", *others):
+        cluster.stamp("q", name)
+    assert cluster.stamp("p", "m/a").deps == [new, 1]

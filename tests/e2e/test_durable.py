@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ class Desk:
     worker: WorkerServer
     topics: list[str]
     client_id: str = "desk"
-    _mode: str = "strict"
+    _tracing: Any = field(default_factory=lambda: SimpleNamespace(_mode="strict"))
     runs: list[list[Event]] = field(default_factory=list)
     process: Any = None
     reading: Any = None

@@ -76,7 +76,11 @@ class RawClient:
     async def __aenter__(self) -> Self:
         await self.connect()
         self.send(self.hello)
-        self.welcome = await self.next(Welcome)
+        try:
+            self.welcome = await self.next(Welcome)
+        except ConnectionRefusedError:
+            await self.close()
+            raise
         self.opened, self.skipped = [each for each in self.skipped if isinstance(each, Opened)], []
         return self
 
@@ -104,8 +108,11 @@ class RawClient:
         return self._frames.pop(0)
 
     async def next(self, kind: type[F]) -> F:
-        """Return the next frame of this kind; others are kept in ``skipped``."""
+        """Return the next frame of this kind; others are kept in ``skipped``. Raises ConnectionRefusedError by a worker
+        that is starting."""
         while not isinstance(frame := await self.read(), kind):
+            if isinstance(frame, Failure) and "is starting" in frame.message:
+                raise ConnectionRefusedError(frame.message)
             assert not isinstance(frame, Failure), frame
             self.skipped.append(frame)
         return frame

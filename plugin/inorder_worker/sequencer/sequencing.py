@@ -200,13 +200,14 @@ class Overlaps:
     def gained(self, subscriptions: Collection[Subscription], topics: int, plain: int = 0) -> None:
         """Add new topics to stored subscriptions (bit sets), without a look at their other topics; ``plain``: the
         topics whose stamps they can read in the payload only."""
-        places = 0
+        places = mask = 0
         for each in subscriptions:
             place = self._place_of(each.client_id)
             places |= 1 << place
+            mask |= self._had[place] | topics
             self._count_topics(place, self._had[place] | topics, self._plain[place] | plain)
             self._read[place] |= topics
-        self.classes.toggle(places, topics, topics, topics)
+        self.classes.toggle(places, topics, topics, mask)
 
     def lost(self, subscription: Subscription, topics: int) -> int:
         """Remove lingering topics (a bit set) from a subscription, without a look at the others; return those."""

@@ -72,6 +72,25 @@ def _subscribe(stage: Stage, client_id: str, version: int, filters: list[SpaceFi
     stage.step(ChangeSubscription(client_id, 1, version, filters, bounded=False), 0)
 
 
+def _parted(topics: int) -> int:
+    """Return what the next event of a topic costs whose reader has left all others, which have risen since."""
+    stage, one = _stage(topics), [SpaceFilter("s", exact("t0"))]
+    for reader in ("all", "one"):
+        stage.step(OpenSession(reader, 1), 0)
+    _subscribe(stage, "all", 1, ALL)
+    _subscribe(stage, "one", 1, ALL)
+    _subscribe(stage, "one", 2, one)
+    for topic in range(1, topics + 1):
+        stage.step(Create("publisher", 1, topic, [NewEvent(topic, topic)]), 0)
+    stage.step(Tick(), 60_000)
+    return _steps(lambda: stage.step(Create("publisher", 1, topics + 1, [NewEvent(topics + 1, 1)]), 60_000))
+
+
+def test_what_left_a_group_is_carried_once_more_at_a_cost_of_what_it_is() -> None:
+    few, many = _parted(100), _parted(400)
+    assert many < 5 * few
+
+
 def _new_topic(there_are: int) -> int:
     stage = _stage(there_are)
     for subscriber in ("one", "two"):

@@ -96,7 +96,8 @@ class Reduction:
         if not self._is_reduced or not other.has_passed:
             return None
         strangers = self._growths.begun_behind(topic, other.tick, self._manager.id)
-        self._covers.append(Cover(its.readers, its.active, strangers))
+        if its.readers & (its.readers - 1):  # with one reader it has no group, and covers nothing
+            self._covers.append(Cover(its.readers, its.active, strangers))
         if strangers:
             return None
         return not (self._active & ~its.active or self._readers & ~its.readers)

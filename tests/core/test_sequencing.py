@@ -57,6 +57,7 @@ def _check(overlaps: Overlaps) -> None:
     assert [each.tick for each in classes.latest_first()] == sorted(
         {classes.of(topic).tick for topic in TOPICS}, reverse=True
     )
+    assert classes.latest in (None, next(classes.latest_first()))
     assert len(classes) == len({_readers(known, topic) for topic in TOPICS})
 
 

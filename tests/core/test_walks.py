@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.core.cluster import Cluster
 
 from inorder.protocol.wire import StampedEvent
 from inorder_bench.costs.stages import Sequencer
 from inorder_worker.sequencer import filling, following
+from inorder_worker.sequencer.commands import Tick
 
 TOPICS = 60
 
@@ -34,6 +36,42 @@ def test_both_walks_fill_the_same_entries_in_the_same_order(
     monkeypatch.setattr(filling, "MEMBER_STEPS", 0)  # only members
     assert _timestamps(stages, seed) == by_class
     assert sum(len(event.deps) for event in by_class) > 200
+
+
+def _with_changes(seed: int) -> list[StampedEvent]:
+    """Timestamps of six topics whose readers, and whose order, change all the time."""
+    chance, names = random.Random(seed), "abcdef"
+    stages = chance.choice((1, 2, 3))
+    cluster = Cluster({name: chance.randrange(stages) for name in names}, stages=stages)
+    for client in ("p", "q", "A", "B", "C", "D"):
+        cluster.open(client)
+    made: list[StampedEvent] = []
+    for _ in range(80):
+        what = chance.random()
+        if what < 0.2:
+            topics = chance.choice(("ab", "abc", "abcde", "f", "abcdef", chance.sample(names, 3)))
+            client = chance.choice("ABCD")
+            cluster.subscribe(client, *topics, durable=client == "D")
+        elif what < 0.23:
+            cluster.now += 60_000
+            cluster.step(stages - 1, Tick())
+            cluster.run()
+        elif what < 0.26:
+            homes = {name: chance.randrange(stages) for name in names}
+            cluster.reorder(*(" ".join(each for each in names if homes[each] == at) for at in range(stages)))
+            cluster.run()
+        else:
+            made.append(cluster.stamp(chance.choice("pq"), chance.choice(names)))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 20))
+def test_the_event_that_covers_all_others_is_found_without_a_walk(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R22: the same one as with it, whatever the readers are that came, went, have other topics, or are durable."""
+    at_once = [_with_changes(each) for each in range(seed, seed + 20)]
+    monkeypatch.setattr(filling.Filling, "_fill_latest", lambda *_: False)
+    assert [_with_changes(each) for each in range(seed, seed + 20)] == at_once
+    assert sum(len(event.deps) for made in at_once for event in made) > 500
 
 
 @pytest.mark.parametrize("stages", [1, 3])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import takewhile
 from typing import NamedTuple
 
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.reader_changes import ReaderChanges
-from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
+from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass, ReaderClasses
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
@@ -39,30 +38,41 @@ class Reduction:
     """A reduction takes entries for one timestamp, the latest first, and leaves out what an entry before covers.
 
     Args:
-        manager, its: the topic, and its class.
+        manager, its, group: the topic, its class and its sequencing group.
         growths: what clients began (R22, rule 2).
-        is_reduced: entries may cover others; else all are taken.
         deps: the timestamp's entries (flat), to add to.
     """
 
     __slots__ = ("_active", "_covers", "_growths", "_is_reduced", "_manager", "_readers", "_since", "deps")
 
     def __init__(
-        self, manager: TopicManager, its: ReaderClass, growths: ReaderChanges, deps: list[int], *, is_reduced: bool
+        self, manager: TopicManager, its: ReaderClass, group: Group, growths: ReaderChanges, deps: list[int]
     ) -> None:
         self._manager, self._since, self._growths = manager, manager.filled, growths
-        self._readers, self._active, self._is_reduced = its.readers, its.active, is_reduced
+        # a durable reader may come back without the events in between: no entry covers another one for it
+        self._readers, self._active, self._is_reduced = its.readers, its.active, not group.is_durable
         self._covers: list[Cover] = []
         self.deps = deps
 
-    def walk(self, classes: Iterable[ReaderClass]) -> None:
-        """Take what has risen in these classes since the previous timestamp; they come with the latest event first."""
+    def walk(self, classes: ReaderClasses, far: int) -> None:
+        """Take what has risen since the previous timestamp in the classes of the topic's group; ``far``: on this side,
+        and beyond, their homes are too far up."""
         waiting: list[_Waiting] = []
-        for its in classes:
+        for its in classes.latest_first():
+            if its.tick <= self._since:
+                break
+            if its.side >= far or (its.readers & self._readers).bit_count() < 2:
+                continue
             while waiting and -waiting[0][0] > its.tick:
                 if self._go_on(waiting):
                     return
-            self._wait(waiting, its, reversed(its.risen.values()))
+            risen = reversed(its.risen.values())
+            other = next(risen)  # of all that is left it rose last
+            is_done = None if other is self._manager else self.take(its, other)
+            if is_done:
+                return
+            if is_done is None:
+                self._wait(waiting, its, risen)
         while waiting:
             if self._go_on(waiting):
                 return
@@ -90,21 +100,18 @@ class Reduction:
         active = self._active & its.active
         topic = other.id
         for readers, reads, strangers in self._covers:
-            if not active & ~reads and not strangers >> topic & 1 and _share_two(readers, its.readers):
+            if not active & ~reads and not strangers >> topic & 1 and (readers & its.readers).bit_count() > 1:
                 return None if strangers else False
         self.deps += (topic, other.number)
         if not self._is_reduced or not other.has_passed:
             return None
-        strangers = self._growths.begun_behind(topic, other.tick, self._manager.id)
+        growths, tick = self._growths, other.tick
+        strangers = growths.begun_behind(topic, tick, self._manager.id) if growths.latest >= tick else 0
+        if not strangers and not (self._active & ~its.active or self._readers & ~its.readers):
+            return True
         if its.readers & (its.readers - 1):  # with one reader it has no group, and covers nothing
             self._covers.append(Cover(its.readers, its.active, strangers))
-        if strangers:
-            return None
-        return not (self._active & ~its.active or self._readers & ~its.readers)
-
-
-def _share_two(one: int, other: int) -> bool:
-    return (one & other).bit_count() > 1
+        return None if strangers else False
 
 
 class Filling:
@@ -113,38 +120,57 @@ class Filling:
     def __init__(self, state: StageState) -> None:
         self._state = state
 
-    def fill(self, manager: TopicManager, its: ReaderClass, group: Group, deps: list[int]) -> None:
-        """Add an entry for each risen member of the group on this stage and, at the topic's home, below. The topic's
-        previous timestamp implies what has not risen since (R21), and a later entry may cover another one (R22). What
-        has left the group since then is filled in once more (R10)."""
-        state, parted = self._state, self.parted_from(manager, group)
-        if parted:
-            parted &= sum(state.on_stage[state.index :]) if its.side == HERE else state.on_stage[state.index]
-        if group.fills or parted:
+    def fill(self, manager: TopicManager, its: ReaderClass, group: Group, number: int, deps: list[int]) -> int:
+        """Add an entry for each risen member of the group on this stage and, at the topic's home, below; then the topic
+        rises to its event's number. The topic's previous timestamp implies what has not risen since (R21), and a later
+        entry may cover another one (R22). What has left the group since then is filled in once more (R10): return all
+        of that, on stages above, too (a bit set)."""
+        state, since = self._state, manager.filled
+        parted = self.parted_from(manager, group) if state.partings.latest >= since else 0
+        if parted or (group.fills and not self._fill_latest(manager, its, group, deps)):
             self._fill_risen(manager, its, group, parted, deps)
+        if number > manager.number:
+            state.raise_number(manager, number)
         manager.filled = state.tick
+        return parted
+
+    def _fill_latest(self, manager: TopicManager, its: ReaderClass, group: Group, deps: list[int]) -> bool:
+        """Add an entry for the last event of all, if it covers all others, and return whether it does. That is the
+        ordinary case, and found without a walk."""
+        latest = self._state.overlaps.classes.latest
+        if (
+            latest is None
+            or latest.side
+            or group.is_durable
+            or its.readers & ~latest.readers
+            or its.active & ~latest.active
+        ):
+            return False
+        other = next(reversed(latest.risen.values()))
+        if other is manager or not other.has_passed or not manager.filled < other.tick > self._state.growths.latest:
+            return False
+        deps += (other.id, other.number)
+        return True
 
     def parted_from(self, manager: TopicManager, group: Group) -> int:
         """Return the topics that have left the group since the topic's previous timestamp (R10), as a bit set. Whoever
         left them had both; one who still has both must not see them the other way round."""
-        partings = self._state.partings
-        if partings.latest < manager.filled:
-            return 0
-        return partings.parted_from(manager.id, manager.filled) & group.neighbours & ~(1 << manager.id)
+        parted = self._state.partings.parted_from(manager.id, manager.filled)
+        return parted & group.neighbours & ~(1 << manager.id)
 
     def _fill_risen(self, manager: TopicManager, its: ReaderClass, group: Group, parted: int, deps: list[int]) -> None:
         """Walk what has risen, the latest first, by classes or by topics: the shorter of the two walks."""
         state, since, classes = self._state, manager.filled, self._state.overlaps.classes
-        reduction = Reduction(manager, its, state.growths, deps, is_reduced=not group.is_durable)
-        steps = min(state.tick - since, len(classes))
-        if parted or (steps > MEMBER_STEPS and group.fills.bit_count() * MEMBER_STEPS < steps):  # one is too many else
+        reduction = Reduction(manager, its, group, state.growths, deps)
+        if parted:
+            parted &= sum(state.on_stage[state.index :]) if its.side == HERE else state.on_stage[state.index]
+        steps = state.tick - since
+        if parted or (steps > MEMBER_STEPS and group.fills.bit_count() * MEMBER_STEPS < min(steps, len(classes))):
             for other in self._risen(group.fills | parted, since):
                 if other is not manager and reduction.take(classes.of(other.id), other):
                     break
-            return
-        readers, far = its.readers, ABOVE if its.side == HERE else BELOW
-        risen = takewhile(lambda each: each.tick > since, classes.latest_first())
-        reduction.walk(each for each in risen if each.side < far and _share_two(each.readers, readers))
+        else:
+            reduction.walk(classes, ABOVE if its.side == HERE else BELOW)
 
     def _risen(self, others: int, since: int) -> list[TopicManager]:
         """Return those of some topics that have risen since then, the latest first."""

@@ -66,17 +66,15 @@ class ReaderChanges:
         set). For such a client the event does not stand for earlier ones (R22, rule 2). *Counter-example:* s has T and
         v, and begins c behind c's last event. s has met that at once, and is not told to wait for v."""
         found = 0
-        if self.latest >= tick:
-            for each in self.since(tick):
-                if each.changed >> topic & 1 and each.kept >> reader_of & 1:
-                    found |= each.kept
+        for each in self.since(tick):
+            if each.changed >> topic & 1 and each.kept >> reader_of & 1:
+                found |= each.kept
         return found
 
     def parted_from(self, topic: int, tick: int) -> int:
         """Return the topics that somebody has lost who keeps ``topic``, since its event of this tick (a bit set)."""
         found = 0
-        if self.latest >= tick:
-            for each in self.since(tick):
-                if each.kept >> topic & 1:
-                    found |= each.changed
+        for each in self.since(tick):
+            if each.kept >> topic & 1:
+                found |= each.changed
         return found

@@ -72,20 +72,23 @@ class ReaderClass:
 
 
 class ReaderClasses:
-    """All topics of a stage in classes."""
+    """All topics of a stage in classes.
+
+    Attributes:
+        of: returns the class of a topic.
+        latest: the class with the last event; ``None`` where topics have moved since.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, ReaderClass] = {}
+        self.of = self._of.__getitem__
         self._known: dict[tuple[int, int, int], ReaderClass] = {}
         # By tick; an entry counts while it is its class's last rise. There are twice as many as classes at most.
         self._risen: list[tuple[int, ReaderClass]] = []
+        self.latest: ReaderClass | None = None
 
     def __len__(self) -> int:
         return len(self._known)
-
-    def of(self, topic: int) -> ReaderClass:
-        """Return the class of a topic."""
-        return self._of[topic]
 
     def latest_first(self) -> Iterator[ReaderClass]:
         """Yield the classes with a number, the one with the latest event first."""
@@ -110,9 +113,10 @@ class ReaderClasses:
         its.risen.pop(topic, None)
         its.risen[topic] = manager
         its.tick = tick = manager.tick
-        if risen and risen[-1][1] is its:
+        if self.latest is its:
             risen[-1] = tick, its
         else:
+            self.latest = its
             risen.append((tick, its))
             if len(risen) > 2 * len(self._known):
                 self._risen = [(each.tick, each) for each in reversed(list(self.latest_first()))]
@@ -158,7 +162,7 @@ class ReaderClasses:
     def _with_any(self, topics: int) -> Collection[ReaderClass]:
         """Return the classes with any of these topics: the shorter of the two walks."""
         if topics.bit_count() < len(self._known):
-            return dict.fromkeys(map(self._of.__getitem__, members(topics)))
+            return dict.fromkeys(map(self.of, members(topics)))
         return [each for each in self._known.values() if each.topics & topics]
 
     def _move(self, its: ReaderClass, part: int, key: tuple[int, int, int]) -> None:
@@ -170,6 +174,7 @@ class ReaderClasses:
             its.readers, its.active, its.side = key
             its.group = None
             return
+        self.latest = None
         other = self._class(*key)
         other.risen = _merged(other.risen, self._take_out(its, part))
         other.topics |= part

@@ -136,14 +136,13 @@ class Stamping:
         state, topic, number = self._state, manager.id, manager.number + 1
         if number >= manager.mark_at or state.now >= manager.mark_by:
             self._forgetting.begin_block(manager, number)
-        state.raise_number(manager, number)
         its = state.overlaps.classes.of(topic)
         state.tally.numbers += 1
         deps: list[int] = []
         group = its.group or state.group(its)
-        top, required, since = self._way(session, manager, group, asked.required)
-        ticks = self._first_ticks(manager, group) if group.is_bounded else ()
-        self._filling.fill(manager, its, group, deps)
+        parted = self._filling.fill(manager, its, group, number, deps)
+        top, required, since = self._way(session, manager, group, parted, asked.required)
+        ticks = self._first_ticks(manager, group, parted) if group.is_bounded else ()
         if asked.after or group.neighbours:
             top = min(top, self._following.add(session, manager, counter, its, group, asked.after, deps))
         else:  # nobody reads what it may follow, together with it
@@ -189,25 +188,25 @@ class Stamping:
         )
         return None
 
-    def _first_ticks(self, manager: TopicManager, group: Group) -> Ticks:
-        """Return the ticks (R23) of the event that was just numbered, before its timestamp is filled in."""
+    def _first_ticks(self, manager: TopicManager, group: Group, parted: int) -> Ticks:
+        """Return the ticks (R23) of the event that was just numbered."""
         others = (group.fills | group.above) & ~(1 << manager.id)
-        return first_ticks(self._state, is_grouped=bool(others or self._filling.parted_from(manager, group)))
+        return first_ticks(self._state, is_grouped=bool(others or parted))
 
     def _way(
-        self, session: Session, manager: TopicManager, group: Group, required: list[int]
+        self, session: Session, manager: TopicManager, group: Group, parted: int, required: list[int]
     ) -> tuple[int, list[int], int]:
         """Return a timestamp's highest stage, the events that stages above must know for it, and the counter of its
         publisher's last event in the topic, if there are such (R19)."""
-        top = self._top_of(manager, group)
+        top = self._top_of(group, parted) if parted else group.top
         if required and (highest := min(firsts(required))) < self._state.index:
             return min(top, highest), required, session.used.get(manager.id, _NEVER)[0]
         return top, [], 0
 
-    def _top_of(self, manager: TopicManager, group: Group) -> int:
+    def _top_of(self, group: Group, parted: int) -> int:
         """Return the last stage that has something to fill in: also of what has left the group (R10)."""
-        left, on_stage = self._filling.parted_from(manager, group), self._state.on_stage
-        return next((stage for stage in range(group.top) if left & on_stage[stage]), group.top) if left else group.top
+        on_stage = self._state.on_stage
+        return next((stage for stage in range(group.top) if parted & on_stage[stage]), group.top)
 
     # -- the belt (R2) -----------------------------------------------------------------------------------------
 
@@ -295,14 +294,12 @@ class Stamping:
 
     def _pass(self, manager: TopicManager, ride: StampRide) -> None:
         state = self._state
-        if ride.number > manager.number:
-            state.raise_number(manager, ride.number)
         its = state.overlaps.classes.of(manager.id)
         group = state.group(its)
-        ticks = passed(state, ride.ticks)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
-        self._filling.fill(manager, its, group, deps)
+        self._filling.fill(manager, its, group, ride.number, deps)
+        ticks = passed(state, ride.ticks)
         is_known = state.index not in firsts(ride.required) or self._following.add_from_above(
             manager, group, ride, deps
         )

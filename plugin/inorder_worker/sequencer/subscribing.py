@@ -194,9 +194,10 @@ class Subscribing:
         ride.kept = list(ride.kept)
         self._announce(ride)
         self._resume(ride)
-        add_reached(state, ride, kept_by(ride, state.overlaps.get(ride.client_id)))
+        kept = kept_by(ride, state.overlaps.get(ride.client_id))
+        add_reached(state, ride, kept)
         # lingering topics form pairs with the new ones (R10), so stages above must know their numbers as well
-        lingering = self._remember(ride)
+        lingering = self._remember(ride, kept)
         for topic in [*ride.topics, *lingering]:
             if state.topics[topic].stage == state.index:
                 ride.starts += (topic, state.topics[topic].number)
@@ -236,7 +237,7 @@ class Subscribing:
                 state.raise_number(manager, start, has_passed=False)
         ride.ticks = announced(state, ride.ticks)
 
-    def _remember(self, ride: SubscriptionRide) -> Iterable[int]:
+    def _remember(self, ride: SubscriptionRide, kept: set[int]) -> Iterable[int]:
         """Store the changed subscription; return its lingering topics."""
         state = self._state
         known = state.overlaps.get(ride.client_id)
@@ -248,7 +249,7 @@ class Subscribing:
             if dropped:
                 lingering |= dict.fromkeys(dropped, (ride.incarnation, ride.version))
                 self._linger(ride.client_id, ride.incarnation, ride.version)
-            self._begin(known, set(ride.fresh) if ride.goes_on else wanted - known.active, kept_by(ride, known))
+            self._begin(known, set(ride.fresh) if ride.goes_on else wanted - known.active, kept)
             if known.incarnation not in (ride.incarnation, 0) and known.active:
                 self._replace(known)
         state.overlaps.put(

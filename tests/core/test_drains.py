@@ -28,7 +28,7 @@ from inorder.protocol.wire import (
     Topics,
     TopicStart,
 )
-from inorder_worker.sequencer import subscribing
+from inorder_worker.sequencer import answers
 
 
 class Leaving(Hand):
@@ -465,7 +465,7 @@ def test_r22_the_answer_tells_the_numbers_at_the_homes_of_what_is_left(stages: d
 def test_r22_topics_of_a_wildcard_are_told_also_those_created_meanwhile_and_in_portions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(subscribing, "MAX_ENTRIES", 200)
+    monkeypatch.setattr(answers, "MAX_ENTRIES", 200)
     cluster = Cluster({"a": 0, "b": 1})
     cluster.open_all("A", "p")
     cluster.subscribe("A", "a", "b", wild("t/#"))

@@ -23,7 +23,8 @@ from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
-from inorder_worker.sequencer import resuming, stamping, subscribing
+from inorder_worker.sequencer import answers, resuming, stamping
+from inorder_worker.sequencer.answers import Answers
 from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.filling import Filling, Reduction
 from inorder_worker.sequencer.following import Following
@@ -114,7 +115,7 @@ def base(patch: Patch) -> None:
 
 def begun_behind(patch: Patch) -> None:
     """R8, R19: a topic begins wherever its publishers' earlier events in other topics are."""
-    for module in (resuming, subscribing):
+    for module in (resuming, answers):
         patch.setattr(module, "shared_bases", lambda *_: [])
 
 
@@ -358,6 +359,11 @@ def readers(patch: Patch) -> None:
     patch.setattr(Reduction, "__init__", init)
 
 
+def answered_alike(patch: Patch) -> None:
+    """R11, R22: who asks for a change again begins behind what was numbered meanwhile."""
+    patch.setattr(Answers, "_remember", _nothing)
+
+
 def former(patch: Patch) -> None:
     """R12, R22: an incarnation that was replaced reads nothing more at once."""
     patch.setattr(Subscribing, "_replace", _nothing)
@@ -422,6 +428,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         fresh,
         real,
         readers,
+        answered_alike,
         former,
         lingering_reads,
         barriers,

@@ -49,6 +49,7 @@ NEEDS: dict[str, str] = {
     "r22_a_reader_without_it": "readers",
     "r22_a_reader_that_left": "lingering_reads",
     "r22_a_replaced_reader": "former",
+    "r22_asked_again": "answered_alike",
     "r23_ticks": "ticks",
     "r23_order_epoch": "order_epoch",
     "r23_announced": "announced_ticks",

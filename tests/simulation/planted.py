@@ -350,6 +350,7 @@ _BUGS = (
     Bug(without.fresh, "churn", 5, first=189),
     Bug(without.readers, "churn", 5, first=7),
     Bug(without.lingering_reads, "churn", 5, first=16),
+    Bug(without.answered_alike, "any", 1, first=5000319),
     Bug(without.drain, "churn", 5, first=10),
     Bug(without.real, "moved", 5, first=3),
     Bug(restarted_numbers, "idle", 4, first=253),

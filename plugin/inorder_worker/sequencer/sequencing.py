@@ -70,6 +70,7 @@ class Subscription(msgspec.Struct):
         owner: whose it is, see the session.
         is_former: of an incarnation that another one has replaced; it may go on notifying while its lease lasts (R12),
             so what lingers of it has a reader still.
+        answered: how the change was answered, encoded, if it is answered alike when it is asked for again (R11, R22).
     """
 
     client_id: str
@@ -84,6 +85,7 @@ class Subscription(msgspec.Struct):
     given: dict[int, int] = {}
     owner: str = ""
     is_former: bool = False
+    answered: bytes = b""
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""

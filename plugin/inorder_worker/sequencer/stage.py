@@ -241,7 +241,7 @@ class Stage:
             case SubscriptionRide():
                 self._subscribing.ride(ride)
             case SubscribedRide():
-                self._subscribing.completed(ride)
+                self._subscribing.answers.completed(ride)
             case LingerEndRide():
                 self._subscribing.linger_ended(ride)
             case ExpireRide():

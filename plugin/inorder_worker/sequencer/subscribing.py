@@ -13,44 +13,37 @@ from msgspec.structs import replace
 
 from inorder.protocol.covering import Coverage
 from inorder.protocol.pairs import pairs
-from inorder.protocol.wire import Failure, Subscribed, TopicInfo, Topics, TopicStart
-from inorder_worker.sequencer.bases import add_reached, kept_by, shared_bases
+from inorder.protocol.wire import Failure, TopicInfo, Topics
+from inorder_worker.sequencer.answers import Answers
+from inorder_worker.sequencer.bases import add_reached, kept_by
 from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import (
-    begun_by,
-    keep_clock,
     resume,
     saved_for,
-    saved_ticks,
-    start_of,
     topics_created,
 )
 from inorder_worker.sequencer.rides import ExpireRide, LingerEndRide, SubscribedRide, SubscriptionRide, TopicRide
 from inorder_worker.sequencer.sequencing import Subscription
-from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
+from inorder_worker.sequencer.state import Outbox, StageState
 from inorder_worker.sequencer.ticks import announced
 from inorder_worker.sequencer.topic_manager import Session
 
-PARTS_OF_A_START = 20
-"""What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
 LINGERS_UNCHECKED = 1_000
 """So many of them may be over before that is looked at."""
 LINGER_COST = 500
 """Of the end of a linger, where each of its topics costs 1."""
 LINGER_PAUSE_MS = 50
 """Between two ticks that end lingers, so that commands of clients come between them."""
-PART_BYTES = 9
-"""Bytes of a name that count for one: as many as an entry takes at most."""
 
 
 class Subscribing:
     """The department of a stage that keeps topics and subscriptions."""
 
     def __init__(self, state: StageState, outbox: Outbox) -> None:
-        self._state, self._outbox = state, outbox
+        self._state, self._outbox, self.answers = state, outbox, Answers(state, outbox)
         # when the next tick goes on, and what this one has done: no part of the state, as each does what it finds
         self._resume_at = self._worked = 0
 
@@ -141,6 +134,9 @@ class Subscribing:
         why = topics_refusal(state, session, names) or subscription_refusal(state, session, command)
         if self._is_refused(session, why):
             return
+        if known is not None and same and command.version == known.version and known.answered:
+            self.answers.again(known)
+            return
         self._resolve(names, session)
         coverage = state.overlaps.coverage_of(command.filters)
         topics, plain = self._covered(command, coverage)
@@ -217,7 +213,7 @@ class Subscribing:
             ride.kept,
         )
         if state.is_bottom:
-            self.completed(done)
+            self.answers.completed(done)
         else:
             self._outbox.send(state.count - 1, done)
 
@@ -295,36 +291,6 @@ class Subscribing:
         if state.is_bottom:
             due = state.now + max(state.settings.linger_ms, at_least)
             state.lingers.add(Linger(due, client_id, incarnation, version))
-
-    def completed(self, ride: SubscribedRide) -> None:
-        """The completed clock is back at the bottom stage: answer the client (R7)."""
-        state, clocks = self._state, dict(pairs(ride.starts))
-        found = {each.topic: each for each in ride.resumed}
-        topics = [
-            start_of(
-                state, ride, TopicStart(state.info(topic), clocks[topic], ride.bases.get(topic, [])), found.get(topic)
-            )
-            for topic in ride.topics
-        ]
-        bases = shared_bases(state, begun_by(state, ride), ride.kept)
-        keep_clock(state, ride)
-        left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left]
-        reached = saved_ticks(state, ride)
-        answer, room = Subscribed(ride.version, [], more=True, left=[], reached=reached, bases=[]), MAX_ENTRIES
-        for at, start in enumerate([*topics, *left]):
-            if room < 0:
-                self._outbox.reply(ride.client_id, ride.incarnation, answer)
-                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
-            (answer.topics if at < len(topics) else answer.left).append(start)
-            room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
-        for base in bases:
-            if room < 0:
-                self._outbox.reply(ride.client_id, ride.incarnation, answer)
-                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
-            answer.bases.append(base)
-            room -= len(base.topics) + len(base.numbers)
-        answer.more = False
-        self._outbox.reply(ride.client_id, ride.incarnation, answer)
 
     # -- linger (R10) ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,88 @@
+"""Answers to complete subscription changes: clocks (R7), bases (R8), resumes (R18), and what is left (R22)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from inorder.protocol.pairs import pairs
+from inorder.protocol.wire import SharedBase, Subscribed, TopicStart
+from inorder_worker.sequencer.bases import shared_bases
+from inorder_worker.sequencer.resuming import begun_by, keep_clock, saved_ticks, start_of
+from inorder_worker.sequencer.rides import SubscribedRide
+from inorder_worker.sequencer.sequencing import Subscription
+from inorder_worker.sequencer.state import MAX_ENTRIES, Outbox, StageState
+
+PARTS_OF_A_START = 20
+"""What a topic's start without base and name is reckoned at, against ``MAX_ENTRIES``."""
+PART_BYTES = 9
+"""Bytes of a name that count for one: as many as an entry takes at most."""
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ANSWERED = msgspec.msgpack.Decoder(tuple[SubscribedRide, list[SharedBase]])
+
+
+class Answers:
+    """The part of the bottom stage that tells clients where the topics of their subscriptions begin."""
+
+    def __init__(self, state: StageState, outbox: Outbox) -> None:
+        self._state, self._outbox = state, outbox
+
+    def completed(self, ride: SubscribedRide) -> None:
+        """The completed clock is back at the bottom stage: answer the client (R7).
+
+        A client that goes on with some topics and begins others gets the same answer whenever it asks again. Since the
+        change passed it has counted as a reader of the others, so their events stand for events of the topics it had
+        (R22). *Counter-example:* s has T and u, and begins v. The answer is lost. Now y on v follows x on u, and z on T
+        follows y: z need not name x. If s began v behind y then, it might see z, x.
+        """
+        state, known = self._state, self._state.overlaps.get(ride.client_id)
+        is_current = known is not None and (known.incarnation, known.version) == (ride.incarnation, ride.version)
+        if known is not None and is_current and known.answered:
+            self.again(known)  # the change was asked for twice while it rode
+            return
+        topics, bases = self._starts(ride), shared_bases(state, begun_by(state, ride), ride.kept)
+        keep_clock(state, ride)
+        if known is not None and is_current and not known.durable:  # a durable client's clock knows (R18)
+            self._remember(known, ride, bases)
+        self._answer(ride, topics, bases)
+
+    @staticmethod
+    def _remember(known: Subscription, ride: SubscribedRide, bases: list[SharedBase]) -> None:
+        if 0 < len(ride.fresh) < len(ride.topics):
+            known.answered = _ENCODER.encode((ride, bases))
+
+    def again(self, known: Subscription) -> None:
+        """Answer a change as before (R11)."""
+        ride, bases = _ANSWERED.decode(known.answered)
+        self._answer(ride, self._starts(ride), bases)
+
+    def _starts(self, ride: SubscribedRide) -> list[TopicStart]:
+        state, clocks = self._state, dict(pairs(ride.starts))
+        found = {each.topic: each for each in ride.resumed}
+        return [
+            start_of(
+                state, ride, TopicStart(state.info(topic), clocks[topic], ride.bases.get(topic, [])), found.get(topic)
+            )
+            for topic in ride.topics
+            if topic in state.topics
+        ]
+
+    def _answer(self, ride: SubscribedRide, topics: list[TopicStart], bases: list[SharedBase]) -> None:
+        state, clocks = self._state, dict(pairs(ride.starts))
+        left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left if topic in state.topics]
+        reached = saved_ticks(state, ride)
+        answer, room = Subscribed(ride.version, [], more=True, left=[], reached=reached, bases=[]), MAX_ENTRIES
+        for at, start in enumerate([*topics, *left]):
+            if room < 0:
+                self._outbox.reply(ride.client_id, ride.incarnation, answer)
+                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
+            (answer.topics if at < len(topics) else answer.left).append(start)
+            room -= PARTS_OF_A_START + len(start.base) + len(start.topic.name.encode()) // PART_BYTES
+        for base in bases:
+            if room < 0:
+                self._outbox.reply(ride.client_id, ride.incarnation, answer)
+                answer, room = Subscribed(ride.version, [], more=True, left=[], bases=[]), MAX_ENTRIES
+            answer.bases.append(base)
+            room -= len(base.topics) + len(base.numbers)
+        answer.more = False
+        self._outbox.reply(ride.client_id, ride.incarnation, answer)

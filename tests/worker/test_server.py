@@ -29,6 +29,7 @@ from inorder.protocol.wire import (
     Opened,
     Ping,
     Pong,
+    Renew,
     Resolve,
     Settle,
     ShowSubscriptions,
@@ -42,6 +43,7 @@ from inorder_worker.sequencer.commands import LeaveSession
 from inorder_worker.sequencer.link_wire import MAX_HELLO_BYTES
 from inorder_worker.sequencer.settling import MAX_ANSWERS
 from inorder_worker.service import Worker, admission
+from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
 
 
@@ -266,9 +268,12 @@ async def test_a_store_that_stands_still_makes_no_idle_client_give_the_worker_up
         await until(lambda: journal.waiting == 1)
         busy.send(Ping(7))
         await idle.ping()
+        idle.send(Ping(1), Ping(2), Renew(1), Ping(3))  # in one read: the worker may have stood still, too
+        assert [(await idle.next(Pong)).nonce for _ in (1, 2)] == [1, 2]
         assert journal.waiting == 1
         journal.let_go()
         await busy.next(Pong)
+        assert (await idle.next(Pong)).nonce == 3
         assert [type(each) for each in busy.skipped if isinstance(each, Timestamps)] == [Timestamps]
 
 
@@ -402,6 +407,41 @@ async def test_heads_are_told_when_they_change_and_all_at_first() -> None:
             assert heads == [b.id, 2]
         async with RawClient(worker.address, "q") as subscriber:
             assert (await subscriber.next(Heads)).heads == [a.id, 1, b.id, 2]
+
+
+async def test_r17_heads_of_many_clients_are_told_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher waits for one of these at most. Who has gone meanwhile keeps nobody from it."""
+    monkeypatch.setattr("inorder_worker.service.sessions.TOLD_AT_ONCE", 2)
+    journal, portions, release = TestJournal(), list[int](), CommitLoop.release
+
+    def counted(commits: CommitLoop) -> None:
+        if commits._durable is not None:
+            portions.append(sum(isinstance(reply.frame, Heads) for reply in commits._durable.replies))
+        release(commits)
+
+    async with Worker(settings(), journal=journal) as worker, AsyncExitStack() as all_:
+        sessions = worker._server.sessions
+        readers = [await all_.enter_async_context(RawClient(worker.address, f"r{each}")) for each in range(6)]
+        for reader in readers:
+            await reader.subscribe("a")
+        topic, *_ = await readers[0].resolve("a")
+        await readers[0].confirm((await readers[0].create(topic, 1))[0])
+        monkeypatch.setattr(CommitLoop, "release", counted)
+        journal.hold()  # the first two are told behind this commit
+        readers[0].send(CreateTimestamps(0, 1, [NewEvent(2, topic.id)]))
+        await until(lambda: journal.waiting == 1)
+        sessions.tell_heads()
+        sessions.tell_heads()
+        await readers[5].close()
+        await until(lambda: len(sessions) == 5)
+        journal.let_go()
+        event, *_ = (await readers[0].next(Timestamps)).events
+        for reader in readers[:5]:
+            assert (await reader.next(Heads)).heads == [topic.id, 1]
+        await readers[0].confirm(event)
+        assert (max(portions), sum(portions)) == (2, 5)
+        sessions.tell_heads()
+        assert (await readers[0].next(Heads)).heads == [topic.id, 2], "another round comes"
 
 
 # -- the end ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tests.worker.helpers import TestJournal, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.protocol.wire import (
+    AskHeads,
     CreateTimestamps,
     Failure,
     Frame,
@@ -78,8 +79,8 @@ async def test_clients_have_turns_however_much_one_of_them_has_asked_before(monk
         await until(lambda: journal.waiting == 1)
         many.send(*(Ping(each) for each in range(100)))
         await until(lambda: worker._host.queued == 99)  # one is in the next commit
-        few.send(Ping(1_000), Ping(1_001))
-        await until(lambda: worker._host.queued == 101)
+        few.send(AskHeads(), Ping(1_000), Ping(1_001))
+        await until(lambda: worker._host.queued == 102)
         answers = list[Frame]()
         monkeypatch.setattr(Connection, "send", lambda _, frames: answers.extend(frames))
         journal.let_go()

@@ -25,7 +25,6 @@ from inorder.protocol.wire import (
     encode_frame,
     known_to,
 )
-from inorder.protocol.wire.parts import HEADER_BYTES
 from inorder_worker.sequencer.link_wire import (
     MAX_HELLO_BYTES,
     MAX_LINK_FRAME_BYTES,
@@ -45,6 +44,9 @@ FRAME_COST: Final = 256
 SMALL_FRAME: Final = 16 * 1024
 """Bytes of a frame that is read of somebody of whom nothing waits, while too much waits of others: larger ones come
 when that is over, so that so many connections do not bring so many of ``max_frame_bytes``."""
+
+FEW_BYTES: Final = 64
+"""Of a read whose first pings are answered at once: who is not answered asks about six times before it goes."""
 
 log = logger("inorder.worker")
 
@@ -321,18 +323,18 @@ class Connection(asyncio.Protocol):
         if isinstance(frame, Failure):
             self.close()
             return
-        if type(frame) is Ping and self._pong(frame, len(body)):
+        if type(frame) is Ping and self._pong(frame):
             return
         size = len(body) + FRAME_COST
         self._owner.asked(self, frame, size)
         self._requests += 1
         self._request_bytes += size
 
-    def _pong(self, ping: Ping, size: int) -> bool:
-        """Answer a client at once that asks for nothing else, and has all its answers; tell whether that was done.
-        Thousands of idle clients ask once a second; and a store that stands still makes none of them give the worker
-        up."""
-        if self._requests or not self.is_welcome or self._last_read != HEADER_BYTES + size:
+    def _pong(self, ping: Ping) -> bool:
+        """Answer a client at once that has all its answers; tell whether that was done. Thousands of idle clients ask
+        once a second; and a store that stands still makes none of them give the worker up. Where it is the worker that
+        stood still, several questions of each have come: it would never catch up if these cost more than one."""
+        if self._requests or not self.is_welcome or self._last_read > FEW_BYTES:
             return False
         self.send([Pong(ping.nonce)])
         return True

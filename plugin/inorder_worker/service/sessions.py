@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from inorder.errors import ProtocolError
 from inorder.logs import SELDOM, logger
@@ -28,7 +30,23 @@ from inorder_worker.service.settings import WorkerSettings
 from inorder_worker.service.work import Session, Work
 from inorder_worker.store.store_info import StoreInfo
 
+TOLD_AT_ONCE: Final = 250
+"""Clients that are told of heads between two commits: some milliseconds. Thousands would keep each publisher waiting
+for a tenth of a second, every second."""
+
 log = logger("inorder.worker")
+
+
+class _Round:
+    """One time in which all clients are told of heads.
+
+    Attributes:
+        clients: those that have not been told yet.
+        changed: stage -> its topics whose heads changed before this round and since the one before it.
+    """
+
+    def __init__(self, clients: deque[str]) -> None:
+        self.clients, self.changed = clients, dict[int, list[int]]()
 
 
 class Sessions:
@@ -49,7 +67,7 @@ class Sessions:
         self._address = ""
         self._attestor = Attestor(0, b"")
         self._connections: dict[str, Connection] = {}
-        self._heads_queued = False
+        self._round: _Round | None = None
 
     def serve(self, host: StageHost, info: StoreInfo, address: str) -> None:
         """Comes before everything else. ``address``: where clients reach this worker."""
@@ -145,7 +163,7 @@ class Sessions:
 
     def forget_all(self) -> None:
         """All sessions are void; their connections are ended by others."""
-        self._heads_queued = False
+        self._round = None
         self._connections.clear()
 
     # -- ClientSink --------------------------------------------------------------------------------------------
@@ -192,28 +210,47 @@ class Sessions:
 
     def tell_heads(self) -> None:
         """Tell clients the heads that changed (R17), behind all work under commit: only durable numbers show."""
-        if self._host.is_ready and not self._heads_queued and self._connections:
-            self._heads_queued = True
-            self._host.commits.submit(Work(None, FRAME_COST, self._collect_heads))
+        if self._host.is_ready and self._round is None and self._connections:
+            self._round = round_ = _Round(deque(self._connections))
+            self._host.commits.submit(Work(None, FRAME_COST, lambda: self._begin_round(round_)))
 
-    def _collect_heads(self) -> None:
-        self._heads_queued = False
-        stages = list(self._host.stages.values())
-        changed = [stage.changed_heads() for stage in stages]
+    def _begin_round(self, round_: _Round) -> None:
+        round_.changed = {index: stage.changed_heads() for index, stage in self._host.stages.items()}
+        self._tell_some(round_)
+
+    def _tell_some(self, round_: _Round) -> None:
+        """Tell the next clients of a round. The ones after them have their turn when that has left, and with it what
+        publishers wait for."""
         positions = Positions(self._attestor.positions(self._host.standings))
-        for client_id, connection in self._connections.items():
-            assert connection.session is not None
-            if not connection.is_writable:
-                connection.is_told = False  # once it reads again, all of them
-                continue
-            told, connection.is_told = connection.is_told, True
-            heads: list[int] = []
-            for stage, topics in zip(stages, changed, strict=True):
-                if topics or not told:
-                    heads += stage.heads(client_id, topics if told else None)
-            if heads:
-                self._host.commits.reply(connection.session, Heads(heads))
-            self._tell_positions(connection, positions)
+        for _ in range(min(TOLD_AT_ONCE, len(round_.clients))):
+            client_id = round_.clients.popleft()
+            if (connection := self._connections.get(client_id)) is not None:
+                self._tell(client_id, connection, round_.changed, positions)
+        if round_.clients:
+            self._host.commits.after_commit(lambda: self._go_on(round_))
+        else:
+            self._round = None
+
+    def _go_on(self, round_: _Round) -> None:
+        if self._round is round_:  # else the sessions are others
+            self._host.commits.submit(Work(None, FRAME_COST, lambda: self._tell_some(round_)))
+
+    def _tell(
+        self, client_id: str, connection: Connection, changed: dict[int, list[int]], positions: Positions
+    ) -> None:
+        """Tell a client of heads that changed, by stage, or of all of them on a connection that was told none."""
+        assert connection.session is not None
+        if not connection.is_writable:
+            connection.is_told = False  # once it reads again, all of them
+            return
+        told, connection.is_told = connection.is_told, True
+        heads: list[int] = []
+        for index, stage in self._host.stages.items():
+            if (topics := changed.get(index)) or not told:
+                heads += stage.heads(client_id, topics if told else None)
+        if heads:
+            self._host.commits.reply(connection.session, Heads(heads))
+        self._tell_positions(connection, positions)
 
     def _tell_positions(self, connection: Connection, positions: Positions) -> None:
         if connection.session is not None and connection.positions != positions:

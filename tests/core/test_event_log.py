@@ -309,7 +309,7 @@ def test_a_snapshot_holds_the_rules_and_the_ranges() -> None:
     assert cluster.ask("a", 1, 1).answers[0].logged
     cluster.stamp("p", "a", content=b"y")
     assert len(cluster.log[1]) == 2
-    bounds = cluster.stages[0].log_bounds(1)
+    bounds = cluster.stages[0].log.bounds(1)
     assert bounds is not None
     assert bounds.max_count == 0
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -14,7 +16,7 @@ from tests.worker.helpers import TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.protocol.names import exact
-from inorder.protocol.wire import CreateTimestamps, LogRule, NewEvent, Settle, TopicInfo
+from inorder.protocol.wire import CreateTimestamps, LoggedEvents, LogRule, NewEvent, ReadLog, Settle, TopicInfo
 from inorder_worker.sequencer.commands import LogTrim, Reorder, SetLogRule
 from inorder_worker.service import Worker, log_bounds, log_sizes
 from inorder_worker.service.log_bounds import TRIM_BYTES, excess
@@ -223,6 +225,51 @@ def _row(number: int, size: int = 1) -> LogRow:
     return LogRow(7, number, 1_000 + number, [], bytes(size))
 
 
+_DAMAGE = [
+    "deps = x'c1'", "deps = x'91a161'", "deps = x'9105'", "deps = 'text'", "deps = NULL",
+    "stored_ms = 'text'", "size = 'text'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", _DAMAGE)
+async def test_a_damaged_row_goes_when_its_time_comes(tmp_path: Path, damage: str) -> None:
+    """It neither stops the worker, and each one that is started or takes over, nor keeps all rows behind it."""
+    file = tmp_path / "store.db"
+    given = settings(store=f"sqlite:///{file}", log_topics=["s:a"], log_trim_interval=0.01, log_max_count=5)
+    with sqlite3.connect(file, isolation_level=None) as shell:
+        async with Worker(given) as worker, RawClient(worker.address) as client:
+            topic, *_ = await client.resolve("a")
+            await _publish(worker, client, topic, range(1, 5))
+            shell.execute(f"UPDATE event_log SET {damage} WHERE number = 2")
+            client.send(ReadLog(7, topic.stage, topic.id, [1, 4]))
+            answer = await client.next(LoggedEvents)
+            assert [each.number for each in answer.events] == [1, 3, 4]
+            await _publish(worker, client, topic, range(5, 12))
+            numbers = "SELECT number FROM event_log ORDER BY number"
+            await until(lambda: shell.execute(numbers).fetchall() == [(number,) for number in range(7, 12)])
+            assert worker.health()[0]
+    shell.close()
+
+
+@pytest.mark.parametrize(("is_known", "told", "deps"), [
+    (True, None, [2, 1]), (True, [9, 9], [2, 1]), (False, [2, 1], [2, 1]), (False, None, []),
+])  # fmt: skip
+def test_what_a_stage_knows_of_a_number_is_believed_before_its_row(
+    is_known: bool, told: list[int] | None, deps: list[int]
+) -> None:
+    cluster = Cluster({"a": 0, "b": 0})
+    for name in ("r", "s"):
+        cluster.open(name)
+        cluster.subscribe(name, "a", "b")
+    cluster.open("p")
+    cluster.rule("a")
+    cluster.stamp("p", "b")
+    cluster.stamp("p", "a", content=b"x")
+    if not is_known:
+        cluster.stages[0]._state.topics[1].records.clear()
+    assert cluster.stages[0].log.known_deps(1, 1, told) == deps
+
+
 def test_rows_that_are_written_while_a_log_is_counted_count_once() -> None:
     sizes = LogSizes()
     sizes.recount([7])
@@ -291,7 +338,7 @@ def test_what_may_be_confirmed_yet_stays_and_what_is_before_it_goes() -> None:
     numbers = [cluster.stamp("p", "a", content=b"x").number for _ in range(5)]
     assert numbers == [1, 2, 3, 4, 5]
     cluster.settle("p", "a", confirmed=[1, 2, 3, 5])
-    stage = cluster.stages[0]
-    assert (stage.log_settled(1, 9), stage.log_settled(1, 2), stage.log_settled(2, 9)) == (
+    log = cluster.stages[0].log
+    assert (log.settled(1, 9), log.settled(1, 2), log.settled(2, 9)) == (
         range(1, 4), range(1, 3), range(0),
     )  # fmt: skip

@@ -86,6 +86,22 @@ def test_who_is_gone_is_not_forgotten_while_the_store_is_locked(tmp_path: Path) 
     journal.close()
 
 
+@pytest.mark.parametrize("damage", ["pins = '{'", "pins = x'00'", "pins = '[\"a\"]'", "rows = '[]'", "rows = x'00'"])
+def test_a_damaged_row_of_a_worker_stops_no_other_one(tmp_path: Path, damage: str) -> None:
+    """It is a hint without a seal, and nobody writes it anew whose worker is gone."""
+    path = tmp_path / "a.db"
+    journal, _ = appended(path)
+    journal.beat([], Member("gone", "h:1", 0, (0,), {0: 5}))
+    shell = sqlite3.connect(path, isolation_level=None)
+    shell.execute(f"UPDATE workers SET {damage}")
+    shell.close()
+    (member,) = journal.read_members()
+    assert (member.owner, member.address, member.beat) == ("gone", "h:1", 1)
+    assert (member.pins, member.rows) in [((), {0: 5}), ((0,), {})]
+    assert journal.forget_members(["gone"])
+    journal.close()
+
+
 def until_refused(append: Callable[[], None]) -> None:
     for _ in range(1000):
         append()

@@ -171,6 +171,13 @@ class EventLog:
         is_open = (number for number in numbers if (known := records.get(number)) is not None and known.is_open)
         return range(first, next(is_open, numbers.stop))
 
+    def known_deps(self, topic: int, number: int, told: list[int] | None) -> list[int] | None:
+        """Return the dependencies of a number of a topic, ``None`` on the way up. ``told``: those in its row, which are
+        believed for forgotten numbers only; ``None`` in a damaged row, whose number has none then."""
+        manager = self._state.topics.get(topic)
+        record = manager.records.get(number) if manager is not None else None
+        return record.deps if record is not None else told or []
+
     def trim(self, command: TrimLog) -> None:
         """Forget the oldest rows; not before all of them are settled and the base of what is below is known."""
         manager = self._state.topics.get(command.topic)

@@ -15,7 +15,6 @@ from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
     Durable,
-    LogRule,
     Logs,
     Moved,
     NameTopics,
@@ -302,13 +301,10 @@ class Stage:
         """Tell whether there are rules for event logs (R18)."""
         return bool(self._state.rules)
 
-    def log_bounds(self, topic: int) -> LogRule | None:
-        """Return what the log of a topic may hold, ``None`` where it has none."""
-        return self._log.bounds(topic)
-
-    def log_settled(self, topic: int, count: int) -> range:
-        """Return the oldest numbers in a log that may be forgotten."""
-        return self._log.settled(topic, count)
+    @property
+    def log(self) -> EventLog:
+        """The event logs of its topics (R18), for whoever keeps them within their bounds."""
+        return self._log
 
     def logs_since(self, order_epoch: int) -> tuple[int, list[int]]:
         """Return the order epoch of the last move (R14), and topics with logs that came here after another one."""

@@ -91,9 +91,14 @@ class HostedStages(dict[int, HostedStage]):
     def log_bounds(self, topic: int) -> LogRule | None:
         """Return what the log of a topic of a stage here may hold; ``None``: it has none, or is elsewhere."""
         home = self.home_of(topic)
-        return None if home is None else self.machine(home).log_bounds(topic)
+        return None if home is None else self.machine(home).log.bounds(topic)
 
     def log_settled(self, topic: int, count: int) -> range:
         """Return the oldest numbers in the log of a topic of a stage here that may be forgotten; see EventLog."""
         home = self.home_of(topic)
-        return range(0) if home is None else self.machine(home).log_settled(topic, count)
+        return range(0) if home is None else self.machine(home).log.settled(topic, count)
+
+    def log_deps(self, topic: int, number: int, told: list[int] | None) -> list[int] | None:
+        """Return the dependencies of a number in the log of a topic of a stage here; see EventLog."""
+        home = self.home_of(topic)
+        return None if home is None else self.machine(home).log.known_deps(topic, number, told)

@@ -125,6 +125,7 @@ class LogBounds:
         if self._sizes.get(topic) is not size or not rows:
             return
         size.oldest_ms = rows[0].stored_ms
+        rows = [row._replace(deps=self._stages.log_deps(topic, row.number, row.deps)) for row in rows]
         cut, base = excess(rule, size, rows, count, now)
         if cut is not None:
             size.cut = cut

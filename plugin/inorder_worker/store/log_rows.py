@@ -54,7 +54,8 @@ class LogPage:
 
 
 class Oldest(NamedTuple):
-    """A row's number, age and size, for the bounds."""
+    """A row's number, age and size, for the bounds, and its dependencies, ``None`` where there are none yet. Nobody has
+    looked at its seal: of a damaged row they may be wrong or ``None``, and what is no number is 0."""
 
     number: int
     stored_ms: int
@@ -116,11 +117,31 @@ def _packed(deps: list[int], ticks: tuple[int, ...]) -> bytes:
 
 
 def unpacked(data: bytes | None) -> tuple[list[int] | None, tuple[int, ...]]:
-    """Return dependencies and ticks of the column ``deps``."""
+    """Return dependencies and ticks of the column ``deps``. Raises msgspec.DecodeError for what is neither."""
     if data is None:
         return None, ()
-    parts: Any = msgspec.msgpack.decode(data)
-    return (parts[0], tuple(parts[1])) if parts and isinstance(parts[0], list) else (parts, ())
+    try:
+        return _deps_decoder.decode(data), ()
+    except msgspec.ValidationError:
+        return _both_decoder.decode(data)
+
+
+_deps_decoder: Final = msgspec.msgpack.Decoder(list[int])
+_both_decoder: Final = msgspec.msgpack.Decoder(tuple[list[int], tuple[int, ...]])
+
+
+def _deps_of(data: object) -> list[int] | None:
+    """Return the dependencies of a column ``deps`` whose seal nobody has looked at, ``None`` for a damaged one."""
+    try:
+        deps = unpacked(data)[0] if isinstance(data, bytes) else None
+    except msgspec.DecodeError:
+        return None
+    return None if deps is None or len(deps) % 2 else deps
+
+
+def _whole(value: object) -> int:
+    """Return a number of a row whose seal nobody has looked at; SQLite may have anything in its place."""
+    return value if isinstance(value, int) else 0
 
 
 # -- writing: inside the journal's transaction -----------------------------------------------------------------------
@@ -211,13 +232,18 @@ class SqlLogReader:
     def totals(self, topics: Sequence[int]) -> list[LogTotals]:
         """See LogReader."""
         rows = self._run(lambda connection: connection.execute(_TOTALS, {"of": list(topics)}).all())
-        return [LogTotals(topic, count, int(size), oldest, last) for topic, count, size, oldest, last in rows]
+        return [
+            LogTotals(topic, count, int(size or 0), _whole(oldest), _whole(last))
+            for topic, count, size, oldest, last in rows
+        ]
 
     def oldest(self, topic: int, first: int, count: int) -> list[Oldest]:
         """See LogReader."""
         where = {"of": topic, "first": first, "count": count}
         rows = self._run(lambda connection: connection.execute(_OLDEST, where).all())
-        return [Oldest(number, stored_ms, size, unpacked(deps)[0]) for number, stored_ms, size, deps in rows]
+        return [
+            Oldest(number, _whole(stored_ms), _whole(size), _deps_of(deps)) for number, stored_ms, size, deps in rows
+        ]
 
     def close(self) -> None:
         """See LogReader."""
@@ -236,7 +262,8 @@ def _read(
         where = {"of": topic, "first": max(first, lowest or 0), "last": last, "since": since_ms}
         sizes = connection.execute(_SIZES, {**where, "count": max_rows - len(rows) + 1}).all()
         taken = 0
-        for _, size in sizes[: max_rows - len(rows)]:
+        for _, stored in sizes[: max_rows - len(rows)]:
+            size = _whole(stored)
             if room < size and (rows or taken):
                 break
             room -= size
@@ -244,11 +271,9 @@ def _read(
         if taken:
             found = {"of": topic, "first": sizes[0].number, "last": sizes[taken - 1].number}
             for row in connection.execute(_ROWS, found).mappings():
-                if row["stored_ms"] < since_ms:
-                    continue
                 if row_problem(row):
                     damaged.append(row["number"])
-                elif row["deps"] is not None:
+                elif row["stored_ms"] >= since_ms and row["deps"] is not None:
                     deps, ticks = unpacked(row["deps"])
                     rows.append(LogRow(topic, row["number"], row["stored_ms"], deps, row["content"], ticks))
         if taken < len(sizes):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from inorder.errors import StoreCorrupt, StoreVersionMismatch
@@ -44,6 +45,8 @@ from inorder_worker.store.stage_table import StageTable, read_holders
 from inorder_worker.store.store import Store
 from inorder_worker.store.store_errors import Busy, Conflict
 from inorder_worker.store.store_info import StoreInfo, TopicOrder
+
+T = TypeVar("T")
 
 CHUNK_ROWS: Final = 64
 KEPT_SNAPSHOTS: Final = 2
@@ -282,10 +285,23 @@ class SqlJournal:
 def read_workers(connection: sa.Connection) -> list[Member]:
     """Return all workers that have shown themselves."""
     return [
-        Member(each["owner"], each["address"], each["beat"], tuple(json.loads(each["pins"])),
-               {int(stage): row for stage, row in json.loads(each["rows"]).items()})
+        Member(each["owner"], each["address"], each["beat"],
+               _read(each["pins"], _pins, ()), _read(each["rows"], _rows, {}))
         for each in connection.execute(sa.select(workers)).mappings().all()
     ]  # fmt: skip
+
+
+_pins: Final = msgspec.json.Decoder(tuple[int, ...])
+_rows: Final[msgspec.json.Decoder[Mapping[int, int]]] = msgspec.json.Decoder(dict[int, int])
+
+
+def _read(text: Any, decoder: msgspec.json.Decoder[T], instead: T) -> T:
+    """Return what a column of a worker's row says. It is a hint, without a seal, and written anew with the next beat: a
+    damaged one must stop nobody."""
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, TypeError):
+        return instead
 
 
 def _show(connection: sa.Connection, member: Member) -> None:

@@ -13,6 +13,7 @@ import typer
 from inorder.errors import BackupError
 from inorder_cli import options, output
 from inorder_cli.failures import CommandFailed, ExitCode, needs
+from inorder_cli.stores import WHO
 
 Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long a lock is waited for.")]
 
@@ -76,7 +77,7 @@ def restore(
     loaded = options.settings(config, store={"url": store})
     beat = loaded.settings.worker.beat_interval or 1.0
     with loaded.located("store"), _hinting("restore"):
-        done = restore_store(loaded.settings.store.url, file, force=force, beat_interval=beat, timeout=timeout)
+        done = restore_store(loaded.settings.store.url, file, force=force, beat_interval=beat, timeout=timeout, who=WHO)
     if json:
         facts = {"store": done.url, "rows": done.rows, "stages": done.stages, "domain": done.domain}
         output.emit({**facts, "former_domain": done.former, "made": done.made})
@@ -108,7 +109,7 @@ def renew(
     loaded = options.settings(config, store={"url": store})
     beat = loaded.settings.worker.beat_interval or 1.0
     with loaded.located("store"):
-        done = renew_store(loaded.settings.store.url, beat_interval=beat, timeout=timeout)
+        done = renew_store(loaded.settings.store.url, beat_interval=beat, timeout=timeout, who=WHO)
     if json:
         output.emit({"store": done.url, "domain": done.domain, "former_domain": done.former})
     else:

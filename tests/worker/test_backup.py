@@ -7,6 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -20,17 +21,18 @@ from inorder.errors import (
     StoreError,
     StoreFull,
     StoreInUse,
+    StoreReadOnly,
     StoreReplaced,
     StoreUnreachable,
 )
 from inorder.testing.services import PostgresServer
 from inorder_worker.service import Worker
-from inorder_worker.store import backup, schema
+from inorder_worker.store import backup, records, schema
 from inorder_worker.store.audit import AuditLog
 from inorder_worker.store.backup import Backup, back_up
 from inorder_worker.store.identity import new_owner
 from inorder_worker.store.journal import Member
-from inorder_worker.store.restoring import restore
+from inorder_worker.store.restoring import renew, restore
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import TokenStore
@@ -70,7 +72,7 @@ def rows_of(url: str) -> dict[str, list[tuple[Any, ...]]]:
         return {
             table.name: sorted(tuple(row) for row in connection.execute(sa.select(table)))
             for table in schema.metadata.sorted_tables
-            if table.name not in ("meta", "stages") and table not in schema.FLEETING
+            if table.name not in ("meta", "stages", "audit") and table not in schema.FLEETING
         }
 
     try:
@@ -108,15 +110,39 @@ def test_what_the_control_plane_keeps_comes_back(tmp_path: Path, postgres: Postg
     store.run(lambda connection: connection.execute(schema.browser_sessions.insert(), session))
     store.close()
     back_up(url, file)
-    restore(there, file)
+    done = restore(there, file, who="me")
     restored = Store(there)
     assert TokenStore(restored).find(secret) == token
-    assert [each.id for each in AuditLog(restored).page()] == [3, 2, 1]
-    assert AuditLog(restored).begin("admin", "admin", "rest", "pin", "topic 3") == 4
+    newest, *others = AuditLog(restored).page()
+    assert [each.id for each in (newest, *others)] == [4, 3, 2, 1]
+    facts = {"file": "x.backup", "made": done.made, "former": done.former}
+    assert (newest.who, newest.action, newest.outcome) == ("me", "store.restore", "done")
+    assert (newest.target, newest.detail) == (f"domain {done.domain}", facts)
+    assert AuditLog(restored).begin("admin", "admin", "rest", "pin", "topic 3") == 5
     sessions = sa.select(sa.func.count()).select_from(schema.browser_sessions)
     assert restored.run(lambda connection: connection.execute(sessions).scalar_one()) == 0
     restored.close()
     assert verify(there).is_ok
+
+
+def test_a_renewal_is_in_the_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the transaction that makes it: where it cannot be recorded, nothing is renewed."""
+    url = sqlite_url(tmp_path)
+    SqlJournal(url).open(1)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(records, "add", Mock(side_effect=StoreReadOnly(url, "no")))
+        with pytest.raises(StoreReadOnly):
+            renew(url, who="me")
+    done = renew(url, who="me")
+    store = Store(url)
+    (entry,) = AuditLog(store).page()
+    found = store.look()
+    assert found is not None
+    assert found.domain == done.domain
+    assert (entry.who, entry.action, entry.target, entry.detail, entry.outcome) == (
+        "me", "store.renew", f"domain {done.domain}", {"former": done.former}, "done"
+    )  # fmt: skip
+    store.close()
 
 
 async def test_it_is_made_while_workers_run(tmp_path: Path) -> None:

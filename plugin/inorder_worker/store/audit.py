@@ -58,11 +58,8 @@ class AuditLog:
         outcome: str = "started",
     ) -> int:
         """Record a request for a change; return the entry's id."""
-        values = {
-            "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": _kept(target),
-            "detail": json.dumps(dict(detail or {})), "outcome": outcome,
-        }  # fmt: skip
-        return int(self._store.write(lambda connection: records.add(connection, audit, values)))
+        entry = (who, role, via, action, target, detail or {}, outcome)
+        return int(self._store.write(lambda connection: _add(connection, *entry)))
 
     def end(self, id_: int, outcome: str, detail: Mapping[str, Any] | None = None) -> None:
         """Record the outcome of a change; ``detail`` is added to the entry's own."""
@@ -86,6 +83,28 @@ class AuditLog:
         """Return how many entries there are."""
         total = sa.select(sa.func.count()).select_from(audit)
         return int(self._store.run(lambda connection: connection.execute(total).scalar_one()))
+
+
+def record_done(connection: sa.Connection, who: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+    """Record a change by somebody who can write to the store as done, inside the transaction that makes the change."""
+    _add(connection, who, "admin", "store", action, target, detail, "done")
+
+
+def _add(
+    connection: sa.Connection,
+    who: str,
+    role: str,
+    via: str,
+    action: str,
+    target: str,
+    detail: Mapping[str, Any],
+    outcome: str,
+) -> Any:
+    values = {
+        "at_ms": records.now_ms(), "who": who, "role": role, "via": via, "action": action, "target": _kept(target),
+        "detail": json.dumps(dict(detail)), "outcome": outcome,
+    }  # fmt: skip
+    return records.add(connection, audit, values)
 
 
 def described(frame: Frame) -> tuple[str, str, dict[str, Any]]:

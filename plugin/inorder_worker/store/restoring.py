@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from inorder.errors import BackupError, StoreInUse, StoreUnreachable
 from inorder_worker.store import records, schema, upgrading
+from inorder_worker.store.audit import record_done
 from inorder_worker.store.backup import Backup, Table
 from inorder_worker.store.identity import is_gone, process_of
 from inorder_worker.store.seals import meta_problem, meta_seal, stage_seal
@@ -25,6 +26,8 @@ from inorder_worker.store.verification import check
 
 WATCHED_BEATS: Final = 3
 """Beat intervals that a store's workers are watched for a sign of life."""
+SOMEBODY: Final = "operator"
+"""As the audit log names whoever does not say who it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,20 @@ class Restored:
 
 
 def restore(
-    url: str, path: Path, *, force: bool = False, beat_interval: float = 1.0, timeout: float = 10.0
+    url: str,
+    path: Path,
+    *,
+    force: bool = False,
+    beat_interval: float = 1.0,
+    timeout: float = 10.0,
+    who: str = SOMEBODY,
 ) -> Restored:
     """Restore a backup into a store; a crash or an error at any moment leaves the store unchanged.
 
     Args:
         force: replace what the store holds already.
         beat_interval: seconds between two signs of life of workers that may use the store.
+        who: as the audit log names whoever asks for it; it is recorded in the same transaction.
 
     Raises:
         BackupError: the file is no backup, is damaged, or of a newer release; nothing was changed.
@@ -60,7 +70,7 @@ def restore(
         before = store.run(lambda connection: _State.read(store, connection))
         before.check(store, force=force)
         _watch(store, before, WATCHED_BEATS * beat_interval)
-        restored = store.write(lambda connection: _replace(store, connection, backup, before))
+        restored = store.write(lambda connection: _replace(store, connection, backup, before, who))
         store.settle()
         return restored
     finally:
@@ -76,9 +86,9 @@ class Renewed:
     former: int
 
 
-def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Renewed:
+def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0, who: str = SOMEBODY) -> Renewed:
     """Give a store a new domain id, because it is an older copy of itself, or a copy to be used beside its original.
-    Nothing else changes, and an error leaves the store as it was.
+    Nothing else changes but that the audit log says so, and an error leaves the store as it was.
 
     Raises StoreInUse where a worker lives on it; StoreCorrupt where no worker could go on with it (a file that was
     copied over one that was open is of two states); StoreUnreachable (also if there is no store yet), StoreReadOnly
@@ -92,7 +102,7 @@ def renew(url: str, *, beat_interval: float = 1.0, timeout: float = 10.0) -> Ren
         before = store.run(lambda connection: _State.read(store, connection))
         before.check(store, force=True)
         _watch(store, before, WATCHED_BEATS * beat_interval)
-        domain = store.write(lambda connection: _renew_alone(store, connection, before))
+        domain = store.write(lambda connection: _renew_alone(store, connection, before, info.domain, who))
         store.settle()
         return Renewed(store.url, domain, info.domain)
     finally:
@@ -162,7 +172,7 @@ def _lives(owner: str) -> str:
 # -- inside the transaction --------------------------------------------------------------------------------------------
 
 
-def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _State) -> Restored:
+def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _State, who: str) -> Restored:
     _lock(store, connection)
     _require_unchanged(store, before, _State.read(store, connection))
     schema.metadata.drop_all(connection)
@@ -174,18 +184,21 @@ def _replace(store: Store, connection: sa.Connection, backup: Backup, before: _S
         store.upgrade(connection)
     records.count_on(connection)
     domain = _renew(store, connection, {stage: (epoch, beat) for stage, _, epoch, beat in before.owners})
+    facts = {"file": backup.path.name, "made": backup.header.made, "former": backup.header.domain}
+    record_done(connection, who, "store.restore", f"domain {domain}", facts)
     report = check(store, connection)
     if report.problems:
         raise BackupError(backup.path, f"what it holds is damaged: {report.problems[0].detail}")
     return Restored(store.url, domain, backup.header.domain, len(report.stages), count, backup.header.made)
 
 
-def _renew_alone(store: Store, connection: sa.Connection, before: _State) -> int:
+def _renew_alone(store: Store, connection: sa.Connection, before: _State, former: int, who: str) -> int:
     _lock(store, connection)
     _require_unchanged(store, before, _State.read(store, connection))
     if store.read_version(connection) != schema.SCHEMA_VERSION:
         store.upgrade(connection)
     domain = _renew(store, connection, {})
+    record_done(connection, who, "store.renew", f"domain {domain}", {"former": former})
     if problems := check(store, connection).problems:
         raise problems[0].error(store.url)
     return domain

@@ -51,6 +51,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
 # The base of typer's own usage errors. Older typers take it from click, newer ones bring it along, neither exports it.
 ParsingError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
+_FULL = "make room on its disk: move something else away, never a file of the store; workers go on by themselves then"
 _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.WorkerUnreachable, "start one with: inorder up; or name another with --worker host:port"),
     (errors.BrokerUnreachable, "is the broker running? name another with --broker URL"),
@@ -58,11 +59,13 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
     (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
+    (errors.StoreFull, _FULL),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )
 _THERE = "try again in a moment, or name another with --worker host:port; the log of the one there may say more"
 _SERVER_HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreReadOnly, "the role in its URL must have all rights to its tables, and the server must take writes"),
+    (errors.StoreFull, _FULL),
     (errors.StoreUnreachable, "is this the store? name another with --store postgresql://host/database"),
 )
 """For a store on PostgreSQL, which has no files of ours; they go before the others."""

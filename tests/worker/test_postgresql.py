@@ -371,3 +371,4 @@ def test_what_a_server_refuses_is_not_asked_again(postgres: PostgresServer) -> N
     journal.close()
     for error in (psycopg.errors.DuplicatePreparedStatement, psycopg.errors.QueryCanceled, psycopg.OperationalError):
         assert type(translate(error("once more"), url)) is StoreUnreachable
+    assert "prepare_threshold" in str(translate(psycopg.errors.DuplicatePreparedStatement("there is one"), url))

@@ -37,7 +37,10 @@ _POSTGRESQL_ERRORS: Final[dict[str, type[StoreError]]] = {
     "XX001": StoreCorrupt,  # data_corrupted
     "XX002": StoreCorrupt,  # index_corrupted
     "42P05": StoreUnreachable,  # duplicate_prepared_statement: a pooler's; not on the next connection
+    "26000": StoreUnreachable,  # invalid_sql_statement_name: the same
 }
+_POOLED: Final = ("42P05", "26000")
+_UNPREPARED: Final = "a pooler is in between: leave prepare_threshold out of the URL, or let it be 0"
 _REFUSED: Final = ("22", "23", "3F", "42", "P0")
 """Classes of SQLSTATE: data, a constraint, a schema, a statement or the code of a trigger is at fault."""
 
@@ -52,6 +55,7 @@ def translate(error: Exception, url: str) -> StoreError:
         primary = "_".join(str(sqlite_name).split("_")[:2])
         return _SQLITE_ERRORS.get(primary, StoreUnreachable)(url, reason)
     state = str(getattr(original, "sqlstate", None))
+    reason = f"{reason} ({_UNPREPARED})" if state in _POOLED else reason
     otherwise = StoreRefused if state.startswith(_REFUSED) else StoreUnreachable
     return _POSTGRESQL_ERRORS.get(state, otherwise)(url, reason)
 

@@ -24,6 +24,7 @@ from tests.client.helpers import (
 from inorder import Client, Event, Gap, Reconnected, Verdict
 from inorder.errors import Closed, InvalidFilter, InvalidOption, Refused
 from inorder.protocol import filters
+from inorder.protocol.filters import MAX_FILTERS
 
 ROUGH: dict[str, Any] = {"delay_ms": "0..10", "reorder": 0.3}
 
@@ -70,6 +71,16 @@ async def test_wildcards_of_a_client_are_bounded(site: Site, monkeypatch: pytest
         await one.subscribe("a/#", "exact")
         await one.unsubscribe("b/+")
         await one.subscribe("c/#")
+
+
+async def test_filters_of_a_client_are_bounded(site: Site) -> None:
+    """They go to the workers as a whole."""
+    async with site.client("one") as one:
+        with pytest.raises(
+            InvalidFilter, match=f"{MAX_FILTERS + 1} filters are too many, a client may have {MAX_FILTERS}"
+        ):
+            await one.subscribe(*(f"t{each}" for each in range(MAX_FILTERS + 1)))
+        await one.subscribe("a")
 
 
 async def test_nothing_of_a_dropped_topic_follows(site: Site) -> None:

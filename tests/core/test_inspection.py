@@ -118,6 +118,26 @@ def test_open_numbers_are_told_in_ranges_of_one_kind() -> None:
     assert [(each.topic, each.first) for each in _open(cluster)[0].numbers] == [(1, 3), (2, 1)]
 
 
+def test_of_very_many_open_numbers_the_oldest_are_told_and_how_many_are_behind_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One client may have millions, and whoever looks must not stop the stage for seconds."""
+    cluster = _cluster(a=0, b=0)
+    for client, name in (*(("p", "b"),) * 2, *(("p", "a"),) * 3, ("q", "a")):
+        cluster.stamp(client, name)
+    monkeypatch.setattr(inspection, "OPEN_SHOWN", 6)
+    assert _open(cluster)[0].numbers == [
+        OpenNumbers(1, 1, 1, PENDING, True, "p", 0, 0, False, behind=2),
+        OpenNumbers(1, 4, 4, PENDING, True, "q", 0, 0, False),
+        OpenNumbers(2, 1, 2, PENDING, True, "p", 0, 0, False),
+    ]
+    monkeypatch.setattr(inspection, "OPEN_SHOWN", 1)
+    assert [(each.topic, each.first, each.last, each.behind) for each in _open(cluster)[0].numbers] == [
+        (1, 4, 4, 0),
+        (2, 1, 1, 4),
+    ]
+
+
 def test_a_publisher_that_has_just_gone_is_away() -> None:
     cluster = _cluster(a=0)
     cluster.stamp("p", "a")

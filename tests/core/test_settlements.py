@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.core.publishers import new_publisher, stamped
 
+from inorder.endpoint import settlements as module
 from inorder.endpoint.publications import PublicationState
 from inorder.endpoint.settlements import Settlements
 from inorder.protocol.wire import Settle
@@ -41,3 +43,17 @@ def test_of_a_stage_there_is_one_frame_under_way() -> None:
     assert settlements.unanswered({0, 1}) == [first[0], Settle(1, 3, [2, 2, 2], [], [])]
     settlements.answered(2)
     assert [(each.stage, each.request) for each in settlements.frames()] == [(2, 4)]
+
+
+def test_what_has_no_room_in_a_frame_comes_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_LISTED", 2)
+    publisher, settlements = new_publisher(), Settlements()
+    for number in (1, 3, 5, 7, 9):
+        settlements.confirm(stamped(publisher, "top", number))
+    settlements.void(stamped(publisher, "top", 11))
+    assert settlements.frames() == [Settle(0, 1, [1, 1, 1, 1, 3, 3], [1, 11, 11])]
+    assert settlements.frames() == []
+    settlements.answered(1)
+    assert settlements.frames() == [Settle(0, 2, [1, 5, 5, 1, 7, 7])]
+    settlements.answered(2)
+    assert settlements.frames() == [Settle(0, 3, [1, 9, 9])]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import inspect
 
 from inorder.errors import ProtocolError
-from inorder.protocol.names import Filter, FilterKind
+from inorder.protocol.filters import MAX_FILTERS
+from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import (
     HEADER_BYTES,
     MAX_FRAME_BYTES,
+    MAX_LISTED,
     AskDurable,
     AskHeads,
     AskNumbers,
@@ -107,7 +110,14 @@ from inorder.protocol.wire import (
     encode_frame,
     encode_logged,
 )
-from inorder_worker.sequencer.link_wire import decode_hello, decode_receiver_frame, decode_ride, decode_sender_frame
+from inorder.protocol.wire.parts import MAX_FLAT, MAX_RANGES
+from inorder_worker.sequencer.link_wire import (
+    LinkHello,
+    decode_hello,
+    decode_receiver_frame,
+    decode_ride,
+    decode_sender_frame,
+)
 
 _TOPIC = TopicInfo(7, "m", "a/ü", 2)
 _RULE = LogRule("m", Filter("a/#", FilterKind.MQTT, "a/#"), 1, 2, 3)
@@ -241,6 +251,51 @@ def test_frames_of_the_other_side_are_refused() -> None:
         decode_client_frame(encode_frame(Heads([1, 1]))[HEADER_BYTES:])
     with pytest.raises(ProtocolError):
         decode_worker_frame(encode_frame(Resolve(1, []))[HEADER_BYTES:])
+
+
+def _unbounded(kind: inspect.Type, where: str, seen: set[type]) -> Iterator[str]:
+    """Yield the lists in a type that may be of any length."""
+    if isinstance(kind, inspect.ListType):
+        if kind.max_length is None:
+            yield where
+        yield from _unbounded(kind.item_type, f"{where}[]", seen)
+    elif isinstance(kind, inspect.StructType) and kind.cls not in seen:
+        for field in kind.fields:
+            yield from _unbounded(field.type, f"{kind.cls.__name__}.{field.name}", {*seen, kind.cls})
+    elif isinstance(kind, inspect.UnionType):
+        for each in kind.types:
+            yield from _unbounded(each, where, seen)
+
+
+def test_no_list_in_a_clients_frame_may_be_of_any_length() -> None:
+    """A frame of 8 MiB has room for millions of events, ids or names: its decoding alone would stop the worker for
+    seconds, and it would be some hundred times as large in memory."""
+    assert [*_unbounded(inspect.type_info(ClientFrame | LinkHello), "", set())] == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        CreateTimestamps(0, 1, [NewEvent(1, 1)] * (MAX_LISTED + 1)),
+        CreateTimestamps(0, 1, [NewEvent(1, 1, [1] * (MAX_FLAT + 1))]),
+        Settle(0, 1, [1] * (MAX_RANGES + 1)),
+        Resolve(1, [("s", "t")] * (MAX_LISTED + 1)),
+        ChangeOrder(1, 1, [[]] * (MAX_LISTED + 1)),
+    ],
+)
+def test_a_list_that_is_too_long_is_not_decoded(frame: Frame) -> None:
+    with pytest.raises(ProtocolError, match="Expected `array` of length <= "):
+        decode_client_frame(encode_frame(frame)[HEADER_BYTES:])
+
+
+def test_as_many_as_allowed_are_decoded() -> None:
+    for frame in (
+        CreateTimestamps(0, 1, [NewEvent(1, 1)] * MAX_LISTED),
+        Settle(0, 1, [1] * MAX_RANGES),
+        Subscribe(1, [SpaceFilter("s", exact("t"))] * MAX_FILTERS),
+        SaveClock(1, [1] * MAX_FLAT),
+    ):
+        assert decode_client_frame(encode_frame(frame)[HEADER_BYTES:]) == frame
 
 
 def test_elements_of_a_later_version_are_ignored() -> None:

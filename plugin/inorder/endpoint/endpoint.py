@@ -43,6 +43,7 @@ from inorder.protocol.pairs import firsts
 from inorder.protocol.stamp import FifoStamp, encode_stamp
 from inorder.protocol.wire import (
     MAX_FRAME_BYTES,
+    MAX_LISTED,
     Done,
     Durable,
     Frame,
@@ -462,7 +463,7 @@ def _in_frames(names: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     size, batch = 0, list[tuple[str, str]]()
     for space, name in names:
         size += len(space.encode()) + len(name.encode()) + 16
-        if batch and size > MAX_FRAME_BYTES // 16:
+        if batch and (size > MAX_FRAME_BYTES // 16 or len(batch) == MAX_LISTED):
             yield batch
             size, batch = 0, []
         batch.append((space, name))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from inorder.endpoint.publications import Publication, PublicationState
-from inorder.protocol.wire import Settle
+from inorder.protocol.wire import MAX_LISTED, Settle
 
 _SETTLING = PublicationState.SETTLING
+_ByOutcome = tuple[list[Publication], list[Publication], list[Publication]]
 
 
 class Settlements:
@@ -56,23 +57,25 @@ class Settlements:
         self._abandoned.append(publication)
 
     def frames(self) -> list[Settle]:
-        """Return the frames to send now. The next one for a stage leaves when this one is answered (a stage that is
-        down must not keep others from being told)."""
+        """Return the frames to send now, with as much as one may list. The next one for a stage leaves when this one is
+        answered (a stage that is down must not keep others from being told)."""
         groups = (self._confirmed, self._void, self._abandoned)
         if not any(groups):
             return []
-        busy = self.stages
-        by_stage: dict[int, tuple[list[Publication], ...]] = {}
+        busy, kept = self.stages, _by_outcome()
+        by_stage: dict[int, _ByOutcome] = {}
         for at, group in enumerate(groups):
             for publication in group:
                 assert publication.info is not None
-                if publication.info.stage not in busy:
-                    by_stage.setdefault(publication.info.stage, ([], [], []))[at].append(publication)
-        self._confirmed, self._void, self._abandoned = (_those_of(each, busy) for each in groups)
+                stage, its = publication.info.stage, kept[at]
+                if stage not in busy:
+                    its = by_stage.setdefault(stage, _by_outcome())[at]
+                (its if len(its) < MAX_LISTED else kept[at]).append(publication)
+        self._confirmed, self._void, self._abandoned = kept
         frames = []
-        for stage, its in by_stage.items():
-            frame = Settle(stage, self._next_request, *map(_runs, its))
-            self._sent[frame.request] = frame, [each for group in its for each in group]
+        for stage, (confirmed, void, abandoned) in by_stage.items():
+            frame = Settle(stage, self._next_request, _runs(confirmed), _runs(void), _runs(abandoned))
+            self._sent[frame.request] = frame, [*confirmed, *void, *abandoned]
             self._next_request += 1
             frames.append(frame)
         return frames
@@ -87,8 +90,8 @@ class Settlements:
         return publications
 
 
-def _those_of(publications: list[Publication], stages: set[int]) -> list[Publication]:
-    return [each for each in publications if each.info is not None and each.info.stage in stages] if stages else []
+def _by_outcome() -> _ByOutcome:
+    return [], [], []
 
 
 def _runs(publications: list[Publication]) -> list[int]:

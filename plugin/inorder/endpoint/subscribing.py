@@ -14,7 +14,7 @@ from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.routing import Routes
 from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import InvalidFilter
-from inorder.protocol.filters import number_problem
+from inorder.protocol.filters import MAX_FILTERS, number_problem
 from inorder.protocol.names import FilterKind
 from inorder.protocol.wire import Moved, Opened, SpaceFilter, Subscribed, TopicInfo
 
@@ -104,12 +104,15 @@ class Subscribing:
         self._outbox.effects.append(AskBroker(change))
 
     def _too_many(self, change: Change) -> InvalidFilter | None:
-        """Return what is wrong with more wildcards than workers take."""
+        """Return what is wrong with more filters, or wildcards, than workers take."""
         known = ((each, self._routes.get(each.space, each.filter)) for each in change.adds if each.ordering == "total")
         more = [each for each, before in known if before is None or before.ordering != "total"]
-        new = [each.filter for each in more if each.filter.kind is not FilterKind.EXACT]
-        problem = number_problem([*new, *(each.filter for each in self._subscriber.filters)]) if new else None
-        return None if problem is None else InvalidFilter(new[-1].text, problem)
+        new, known_to_workers = [each.filter for each in more], self._subscriber.filters
+        wild = [each for each in new if each.kind is not FilterKind.EXACT]
+        if not (wild or len(new) + len(known_to_workers) > MAX_FILTERS):
+            return None
+        problem = number_problem([*new, *(each.filter for each in known_to_workers)])
+        return None if problem is None else InvalidFilter((wild or new)[-1].text, problem)
 
     def broker_answered(self, change: Change, error: Exception | None) -> None:
         """Go on with a change that the brokers have made, or undo all of a refused one."""

@@ -5,7 +5,7 @@ A filter that no broker would take covers nothing that a client can subscribe to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from inorder.errors import InvalidFilter
 from inorder.protocol.globs import MAX_GLOB_BYTES
@@ -15,6 +15,8 @@ MAX_TOPIC_BYTES = 65_535
 MAX_SLASHES = 200
 """In a topic or filter of MQTT. mosquitto refuses more, to bound what a level costs (``TOPIC_HIERARCHY_LIMIT``,
 CVE-2019-11779)."""
+MAX_FILTERS = 32_768
+"""Filters of one client in total order: they are always sent as a whole, and looked at one by one."""
 MAX_WILDCARDS = 1_000
 """Filters with wildcards that one client may have in total order: all are read for every topic."""
 MAX_GLOBS_BYTES = 2_048
@@ -93,8 +95,10 @@ def slashes_problem(text: str) -> str | None:
     )
 
 
-def number_problem(filters: Iterable[Filter]) -> str | None:
-    """Return why one client's filters are too many for the workers to try on every topic, or ``None``."""
+def number_problem(filters: Collection[Filter]) -> str | None:
+    """Return why one client's filters are too many for the workers, which try wildcards on every topic, or ``None``."""
+    if len(filters) > MAX_FILTERS:
+        return f"{len(filters)} filters are too many, a client may have {MAX_FILTERS} in total order"
     wild = [each for each in filters if each.kind is not FilterKind.EXACT]
     if len(wild) > MAX_WILDCARDS:
         return f"{len(wild)} filters have wildcards, a client may have {MAX_WILDCARDS} of these in total order"

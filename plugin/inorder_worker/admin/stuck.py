@@ -54,6 +54,8 @@ def _stuck(each: OpenNumbers, waits_for: int | None) -> StuckNumber:
         reason = "publisher away"
     else:
         reason = "publisher connected, not confirmed"
+    if each.behind:
+        reason += f"; {each.behind} newer numbers of its are open, too, and not listed"
     return StuckNumber(
         each.topic,
         each.first,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from inorder.protocol.portions import PORTION_BYTES, portions
@@ -30,7 +30,7 @@ from inorder.protocol.wire import (
 from inorder_worker.sequencer import tally
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME
-from inorder_worker.sequencer.rides import StampRide
+from inorder_worker.sequencer.rides import SessionKey, StampRide
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager
 
@@ -40,6 +40,9 @@ GROUP_PARTS: Final = 20_000
 """Members of their groups in one answer, about."""
 RECORDS_SEARCHED: Final = 50_000
 """Numbers looked at for one answer, about."""
+OPEN_SHOWN: Final = 20_000
+"""Open numbers looked at for one answer, as many of each session, the oldest first; and as many whose timestamps are
+not complete."""
 RANGES_SHOWN: Final = 5_000
 """Ranges of open numbers in one frame, and of rides in one answer."""
 
@@ -161,8 +164,11 @@ class Inspection:
     def open_numbers(self, frame: ShowOpenNumbers, now: int) -> list[OpenNumbersFound]:
         """Return numbers that are pending, or whose timestamp is not complete, for some time."""
         ranges: list[OpenNumbers] = []
+        behind = self._behind()
         for record in self._open(now - frame.older_ms):
             one = self._open_one(record, now)
+            if behind:
+                one.behind = behind.pop((record.client_id, record.incarnation), 0)
             last = ranges[-1] if ranges else None
             if last is not None and _follows(last, one):
                 last.last = one.last
@@ -178,12 +184,22 @@ class Inspection:
 
     def _open(self, before: int) -> list[NumberRecord]:
         topics, here = self._state.topics, self._state.index
-        places = {place for session in self._state.sessions.values() for place in session.open}
-        for manager in topics.values():
-            if manager.stage == here and manager.riding:
-                places.update((manager.id, number) for number in manager.riding)
+        most = self._most_open()
+        places = {place for session in self._state.sessions.values() for place in islice(session.open, most)}
+        riding = [each for each in topics.values() if each.stage == here and each.riding]
+        for manager in riding:
+            places.update((manager.id, number) for number in islice(manager.riding, max(1, OPEN_SHOWN // len(riding))))
         records = (topics[topic].records[number] for topic, number in sorted(places))
         return [each for each in records if each.created <= before]
+
+    def _most_open(self) -> int:
+        """Return how many open numbers of each session are looked at: all together must not keep the stage busy."""
+        return max(1, OPEN_SHOWN // max(1, sum(1 for each in self._state.sessions.values() if each.open)))
+
+    def _behind(self) -> dict[SessionKey, int]:
+        """Return how many open numbers of sessions are not looked at."""
+        most = self._most_open()
+        return {key: len(each.open) - most for key, each in self._state.sessions.items() if len(each.open) > most}
 
     def _open_one(self, record: NumberRecord, now: int) -> OpenNumbers:
         session = self._state.sessions.get((record.client_id, record.incarnation))
@@ -257,7 +273,7 @@ class Inspection:
 
 def _follows(one: OpenNumbers, other: OpenNumbers) -> bool:
     """Tell whether a number continues a range."""
-    return (one.topic, one.last + 1) == (other.topic, other.first) and (
+    return (one.topic, one.last + 1, 0) == (other.topic, other.first, other.behind) and (
         (one.state, one.is_complete, one.client_id, one.logged)
         == (other.state, other.is_complete, other.client_id, other.logged)
     )

@@ -12,6 +12,7 @@ import msgspec
 
 from inorder.errors import ProtocolError
 from inorder.protocol.wire import UNREADABLE, Failure, Frame, Hello, Ping, Pong, StageInfo, check_numbers
+from inorder.protocol.wire.parts import Listed
 from inorder_worker.sequencer.rides import AnyRide
 
 LINK_VERSIONS: Final = (1, 1)
@@ -36,7 +37,7 @@ class LinkHello(Frame, tag=48):
     domain: int
     worker: str
     stage: int
-    origins: list[StageInfo]
+    origins: Listed[StageInfo]
 
 
 class LinkWelcome(Frame, tag=49):

@@ -153,7 +153,7 @@ def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
     allowed: comes before they are looked at in any other way."""
     frame.filters = _each_topic_once(frame.filters)
     problems = (length_problem(one.filter) for one in frame.filters)
-    problem = next(filter(None, problems), None) or number_problem(one.filter for one in frame.filters)
+    problem = next(filter(None, problems), None) or number_problem([one.filter for one in frame.filters])
     if problem is not None:
         raise ProtocolError(f"filters are not allowed: {problem}")
 

@@ -6,6 +6,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from inorder.protocol.wire.parts import Listed
+
 
 class Frame(msgspec.Struct, array_like=True):
     """Base class of all frames. ``from_version``: the first protocol version that has it."""
@@ -30,7 +32,7 @@ class Failure(Frame, tag=3):
 
     code: str
     message: str
-    facts: list[int] = []
+    facts: Listed[int] = []
 
 
 FAILURE_CODES: Final = (

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from inorder.protocol.names import Filter
 
+T = TypeVar("T")
+
 PROTOCOL_VERSIONS: Final = (1, 1)
 HEADER_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 8 * 1024 * 1024
 MAX_NUMBER: Final = 2**63 - 1
+MAX_LISTED: Final = 4_096
+"""Things that a client lists in one frame: a frame of some MB has room for millions, each of which costs the worker, at
+its decoding alone, many times the bytes."""
+MAX_RANGES: Final = 4 * MAX_LISTED
+"""Numbers in a list of ranges that a client tells, or asks for."""
+MAX_FLAT: Final = 262_144
+"""Numbers in any other list: pairs of topics with their numbers, and ids of topics."""
+FlatList: TypeAlias = Annotated[list[int], msgspec.Meta(max_length=MAX_FLAT)]
+RangesList: TypeAlias = Annotated[list[int], msgspec.Meta(max_length=MAX_RANGES)]
+Listed: TypeAlias = Annotated[list[T], msgspec.Meta(max_length=MAX_LISTED)]
 ENDED_KEPT_MS: Final = 3_600_000
 """How long stages know which sessions they have dropped."""
 
@@ -93,9 +105,9 @@ class NewEvent(msgspec.Struct, array_like=True, gc=False):
 
     counter: int
     topic: int
-    after: list[int] = []
+    after: FlatList = []
     content: bytes | None = None
-    required: list[int] = []
+    required: FlatList = []
 
 
 class StampedEvent(msgspec.Struct, array_like=True, gc=False):
@@ -246,7 +258,7 @@ class EventLife(msgspec.Struct, array_like=True, frozen=True):
 
     topic: int
     number: int
-    times: list[int]
+    times: Listed[int]
     verdict: str = ""
     waited_topic: int = 0
     waited_number: int = 0
@@ -353,6 +365,7 @@ class OpenNumbers(msgspec.Struct, array_like=True, gc=False):
             its session has ended.
         age_ms: how long ago the first was issued, or came to this stage (R14).
         logged: the event log has them (R18).
+        behind: how many newer open numbers of the client, in whatever topics, are not told, because they are too many.
     """
 
     topic: int
@@ -364,6 +377,7 @@ class OpenNumbers(msgspec.Struct, array_like=True, gc=False):
     away_ms: int
     age_ms: int
     logged: bool
+    behind: int = 0
 
 
 class KnownNumber(msgspec.Struct, array_like=True, gc=False):

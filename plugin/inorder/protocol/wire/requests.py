@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
+from inorder.protocol.filters import MAX_FILTERS
 from inorder.protocol.wire.frame import Frame
 from inorder.protocol.wire.parts import (
     ClientCounts,
     EventLife,
+    FlatList,
+    Listed,
     LogRule,
     NewEvent,
     NumberState,
     Position,
+    RangesList,
     SpaceFilter,
     Wait,
 )
@@ -30,24 +38,24 @@ class Hello(Frame, tag=16):
     client_id: str
     incarnation: int
     agent: str = ""
-    asked: list[int] = []
+    asked: RangesList = []
     asked_epoch: int = 1
     recent: int = 0
-    positions: list[Position] = []
+    positions: Listed[Position] = []
 
 
 class Resolve(Frame, tag=17):
     """Asks for the ids of topics by (space, name); unknown ones are created (R13)."""
 
     request: int
-    topics: list[tuple[str, str]]
+    topics: Listed[tuple[str, str]]
 
 
 class NameTopics(Frame, tag=18):
     """Asks which topics have these ids."""
 
     request: int
-    ids: list[int]
+    ids: Listed[int]
 
 
 class CreateTimestamps(Frame, tag=19):
@@ -56,7 +64,7 @@ class CreateTimestamps(Frame, tag=19):
 
     stage: int
     low: int
-    events: list[NewEvent]
+    events: Listed[NewEvent]
     order_epoch: int = 1
 
 
@@ -66,9 +74,9 @@ class Settle(Frame, tag=20):
 
     stage: int
     request: int
-    confirmed: list[int]
-    void: list[int] = []
-    abandoned: list[int] = []
+    confirmed: RangesList
+    void: RangesList = []
+    abandoned: RangesList = []
 
 
 class Subscribe(Frame, tag=21):
@@ -80,7 +88,7 @@ class Subscribe(Frame, tag=21):
     """
 
     version: int
-    filters: list[SpaceFilter]
+    filters: Annotated[list[SpaceFilter], Meta(max_length=MAX_FILTERS)]
     bounded: bool = False
     durable: bool = False
     anew: bool = False
@@ -92,7 +100,7 @@ class AskNumbers(Frame, tag=22):
     request: int
     stage: int
     topic: int
-    ranges: list[int]
+    ranges: RangesList
 
 
 class AskHeads(Frame, tag=23):
@@ -115,7 +123,7 @@ class ChangeOrder(Frame, tag=25):
 
     request: int
     order_epoch: int
-    stages: list[list[int]]
+    stages: Listed[FlatList]
     by: str = ""
 
 
@@ -129,7 +137,7 @@ class PinTopics(Frame, tag=27):
     """Keeps topics on their stage, or lets them move again (R15)."""
 
     request: int
-    topics: list[int]
+    topics: FlatList
     is_pinned: bool = True
 
 
@@ -140,7 +148,7 @@ class ReadLog(Frame, tag=64):
     request: int
     stage: int
     topic: int
-    ranges: list[int]
+    ranges: RangesList
     since_ms: int = 0
 
 
@@ -159,7 +167,7 @@ class ShowLogs(Frame, tag=66):
     request: int
     after: int = 0
     limit: int = 5_000
-    names: list[tuple[str, str]] = []
+    names: Listed[tuple[str, str]] = []
 
 
 class SaveClock(Frame, tag=67):
@@ -168,8 +176,8 @@ class SaveClock(Frame, tag=67):
     each stage, the bottom one first, the highest tick of these events (R23)."""
 
     request: int
-    numbers: list[int]
-    reached: list[int] = []
+    numbers: FlatList
+    reached: Listed[int] = []
 
 
 class AskDurable(Frame, tag=68):
@@ -208,8 +216,8 @@ class Report(Frame, tag=96):
     counts: ClientCounts
     offset_us: int = 0
     error_us: int = -1
-    lives: list[EventLife] = []
-    waits: list[Wait] = []
+    lives: Listed[EventLife] = []
+    waits: Listed[Wait] = []
 
 
 class ShowReports(Frame, tag=97):
@@ -242,7 +250,7 @@ class ShowTopics(Frame, tag=72):
     stage: int
     after: int = 0
     groups: bool = False
-    only: list[int] = []
+    only: Listed[int] = []
 
 
 class ShowOpenNumbers(Frame, tag=73):

@@ -6,6 +6,7 @@ what is not called ``*.parquet``. Files that are damaged are listed with the rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,9 @@ UNPACKED_A_BYTE = 1_000
 """And so many when it is unpacked."""
 SMALL = 1_000_000
 """So many values, and so many bytes of text, may be in any file."""
+MOST_BYTES = 2**30
+"""So many bytes may any file have, as it is read as a whole; one with holes may be of any length, and need no place on
+the disk. A million rows have some 50 MB."""
 
 EMPTY = "it is empty (zero bytes)"
 EXISTING = "a file or folder that exists, or a URL of one, such as s3://bucket/traces"
@@ -240,11 +244,15 @@ class Traces:
         if file.bytes == 0:
             raise Unreadable(EMPTY)
         with self.filesystem.open(file.file, "rb") as opened:
-            return bytes(opened.read())
+            size = opened.seek(0, os.SEEK_END)
+            _check_size(size)
+            opened.seek(0)
+            return bytes(opened.read(size))  # no more, if somebody appends to it faster than we read
 
     def _open(self, file: TraceFile) -> pq.ParquetFile:
         """Open a file for its footer."""
         if self.is_local and file.bytes:
+            _check_size(file.bytes)
             return pq.ParquetFile(file.file)
         return pq.ParquetFile(pa.BufferReader(self._content(file)))
 
@@ -253,6 +261,12 @@ def _utf8(name: str) -> str:
     """Return a file's name for manifests and results. Bytes that are no UTF-8 are escaped: no file is there by the new
     name, so such a file is found damaged."""
     return name.encode(errors="backslashreplace").decode()
+
+
+def _check_size(size: int) -> None:
+    """Raise Unreadable for a file that is too long to be read as a whole."""
+    if size > MOST_BYTES:
+        raise Unreadable(f"it has {size} bytes; {MOST_BYTES} are allowed")
 
 
 def _check_values(footer: Any, size: int) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from inorder.errors import InvalidOption
 from inorder.traces.schema import NAMES
+from inorder_analytics import reading
 from inorder_analytics.columns import arrow_schema
 from inorder_analytics.compacting import compact
 from inorder_analytics.looking import Filter, Following
@@ -120,6 +121,19 @@ def test_a_small_file_that_would_fill_the_memory_is_damaged(
     assert traces.table().column("number").to_pylist() == [7]
     assert [Path(each.file).name for each in traces.damaged] == ["bomb.parquet"]
     assert reason in traces.damaged[0].reason
+
+
+def test_a_file_with_a_hole_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be of any length, and need no place on the disk."""
+    write(tmp_path / "good.parquet", {"number": 7})
+    monkeypatch.setattr(reading, "MOST_BYTES", (tmp_path / "good.parquet").stat().st_size)
+    hole = tmp_path / "hole.parquet"
+    hole.touch()
+    os.truncate(hole, reading.MOST_BYTES + 1)
+    traces = Traces(tmp_path)
+    assert numbers(traces) == [7]
+    reason = f"it has {reading.MOST_BYTES + 1} bytes; {reading.MOST_BYTES} are allowed"
+    assert [each.reason for each in (*traces.damaged, *traces.survey().damaged)] == [reason, reason]
 
 
 def test_what_cannot_be_opened_is_damaged(tmp_path: Path) -> None:

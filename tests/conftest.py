@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from inorder import logs
 from inorder.testing.services import (
@@ -35,7 +36,11 @@ def pytest_configure() -> None:
     """Keep files in memory, unless ``TMPDIR`` says where: no test is about the disk, and all would wait for it.
 
     In the background of a shell interrupts are ignored, by the programs started here too; tests interrupt them.
+
+    What is made by chance may take as long as it takes: the machine may be busy.
     """
+    settings.register_profile("busy", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
         os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

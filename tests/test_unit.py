@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.sizes import definitions
 
 PROJECT = Path(__file__).parent.parent
@@ -33,6 +34,12 @@ def servers_of(path: Path) -> Iterator[str]:
             yield from (f"{path.name}: {name} asks for {each}" for each in sorted(asked))
     if any(isinstance(node, ast.ImportFrom) and node.module == PROGRAMS for node in ast.walk(tree)):
         yield f"{path.name} imports {PROGRAMS}"
+
+
+def test_what_is_made_by_chance_may_take_as_long_as_it_takes() -> None:
+    """Tests run on machines that are busy, and line by line where mistakes are planted."""
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
 
 
 def test_no_server_is_asked_for() -> None:

@@ -14,7 +14,7 @@ from inorder.endpoint.reader import TopicReader
 from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 
 A, B = 1, 2
-PENDING, CONFIRMED = NumberState.PENDING, NumberState.CONFIRMED
+PENDING, CONFIRMED, UNKNOWN = NumberState.PENDING, NumberState.CONFIRMED, NumberState.UNKNOWN
 
 
 def test_r17_what_is_pending_is_asked_for_again_a_timeout_after_its_answer() -> None:
@@ -35,6 +35,16 @@ def test_r17_what_else_is_missing_is_asked_for_as_soon_as_the_answer_is_there() 
     assert module.questions(1.9) == [], "the first question is on its way"
     answer(module, A, (1, CONFIRMED), now=1.9)
     assert module.questions(1.9) == [Question(A, [3, 3])]
+
+
+def test_r17_what_was_stamped_while_a_number_was_not_issued_yet_teaches_the_numbers_before_it_anew() -> None:
+    """Also while it waits for something else; what came before the question claims what does not exist."""
+    module = new_reader(a=0, b=0)
+    get(module, A, 5)
+    assert module.questions(1.0) == [Question(A, [1, 4])]
+    get(module, A, 3, B, 2, now=1.1)
+    assert answer(module, A, (1, UNKNOWN), now=1.2) == ["1:5 unsequenced"]
+    assert module.questions(3.0) == [Question(B, [1, 2]), Question(A, [1, 2])]
 
 
 def test_r17_what_is_told_without_a_question_puts_no_question_off() -> None:

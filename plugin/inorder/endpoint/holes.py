@@ -9,7 +9,6 @@ from inorder.endpoint.barriers import Sparing
 from inorder.endpoint.beginnings import Beginnings
 from inorder.endpoint.circles import Circles
 from inorder.endpoint.gaps import MAX_ASKED, MAX_UNREAD
-from inorder.endpoint.limits import Limits
 from inorder.endpoint.notifications import GapReason
 from inorder.endpoint.outputs import Fetch, Found, Question
 from inorder.endpoint.reader import TopicReader
@@ -23,8 +22,8 @@ from inorder.protocol.wire import NumberAnswer, Numbers, NumberState
 class Holes:
     """Asks for the numbers that are missing, and takes the answers."""
 
-    def __init__(self, turns: Turns, suspicion: Suspicion, limits: Limits, beginnings: Beginnings) -> None:
-        self._turns, self._suspicion, self._limits, self._beginnings = turns, suspicion, limits, beginnings
+    def __init__(self, turns: Turns, suspicion: Suspicion, beginnings: Beginnings) -> None:
+        self._turns, self._suspicion, self._beginnings = turns, suspicion, beginnings
         self.circles = Circles(turns)
         # R24: how much more may be asked of what may merely not be read yet.
         self.sparing = Sparing(MAX_UNREAD, turns.times.gap_timeout)
@@ -91,7 +90,6 @@ class Holes:
         made, unknown = self._take_answers(reader, numbers, doubted, asked_at, now)
         turns.run(made, now)
         self._suspicion.settle({(topic, number) for number in unknown}, now)
-        self._limits.enforce(now)
 
     def _begin_anew(self, topic: int, now: float) -> None:
         """Begin anew where missing numbers are forgotten, with their dependencies. In strict mode all topics do, since

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 from inorder.endpoint.barriers import Brokers, CaughtUp
-from inorder.endpoint.limits import Limits
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
@@ -14,8 +13,8 @@ from inorder.endpoint.waiting import Sequenced
 class Losses:
     """The times for barriers at brokers, and the losses that the barriers prove."""
 
-    def __init__(self, turns: Turns, limits: Limits, brokers: Brokers) -> None:
-        self._turns, self._limits, self._brokers = turns, limits, brokers
+    def __init__(self, turns: Turns, brokers: Brokers) -> None:
+        self._turns, self._brokers = turns, brokers
 
     @property
     def due(self) -> float | None:
@@ -38,7 +37,6 @@ class Losses:
                 made += self._lose_overdue(reader, now)
                 reader.missing.ask_unread()
         turns.run(deque(made), now)
-        self._limits.enforce(now)
         for topic, reader in list(turns.jumping.items()):
             if reader.missing.broker is broker:
                 turns.skip(reader, reader.jumped.overdue(broker.proven))

@@ -52,9 +52,9 @@ class OrderingModule:
         self._turns = turns = Turns(self.times, is_strict=bound is None)
         self._suspicion = Suspicion(turns)
         self._limits = Limits(turns, self._suspicion, bound)
-        self._losses = Losses(turns, self._limits, self._brokers)
+        self._losses = Losses(turns, self._brokers)
         self._beginnings = Beginnings(turns, self._suspicion, self._broker_of)
-        self._holes = Holes(turns, self._suspicion, self._limits, self._beginnings)
+        self._holes = Holes(turns, self._suspicion, self._beginnings)
         turns.on_waiting = self._limits.enforce
         self.counts = turns.counts
         self.clock = SubscriptionClock(turns.readers)

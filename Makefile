@@ -3,8 +3,8 @@
 # that run tests).
 VENV ?= .venv
 ARGS ?=
-# A process for each processor, eight at most. Each has servers of its own.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 8 ] && echo $$n || echo 8)
+# Three processes for two processors, eight at most, as a test waits for half of its time. Each has servers of its own.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$((n + n / 2)); [ $$n -lt 8 ] && echo $$n || echo 8)
 # Tests that start no server: core and client machines, checks, scenarios.
 UNIT := tests/core tests/scenarios tests/analytics/test_checks.py tests/client/test_copies.py \
 	tests/client/test_delivery.py tests/client/test_embedded.py tests/client/test_reading_time.py

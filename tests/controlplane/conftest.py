@@ -13,9 +13,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from inorder_controlplane import ControlPlaneSettings, Database, create_app
+from inorder_controlplane import ControlPlaneSettings, Database, create_app, running, watching
 from inorder_controlplane.guards import HEADERS
 from inorder_controlplane.problems import KINDS
+from inorder_controlplane.routes import live
 from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import Token, TokenStore
 
@@ -106,6 +107,18 @@ async def serve(tmp_path: Path, made_store: MadeStore) -> AsyncIterator[Serve]:
     for database in databases:
         await database.close()
     store.close()
+
+
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control plane looks, tells who looks on, and beats for its runs ten times as often; so soon it also kills."""
+    for module, names in (
+        (watching, ("FRESH_SECONDS", "BUSY_SECONDS")),
+        (live, ("SECONDS",)),
+        (running, ("BUSY_SECONDS", "BEAT_SECONDS", "STOP_SECONDS")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name) / 10)
 
 
 @pytest.fixture

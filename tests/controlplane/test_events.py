@@ -26,6 +26,8 @@ from inorder.protocol.wire import (
     encode_logged,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_looks")
+
 SCRIPT = "<img src=x onerror=alert(1)>"
 
 

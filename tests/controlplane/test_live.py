@@ -23,6 +23,8 @@ from inorder_controlplane.brokers import MAX_TAIL_UNREAD, MAX_TAIL_UNREAD_BYTES,
 from inorder_controlplane.serving import Service
 from inorder_worker.store.analyses import Analyses, Job, Progress
 
+pytestmark = pytest.mark.usefixtures("quick_looks")
+
 SCRIPT = "<img src=x onerror=alert(1)>/é 🦊"
 
 

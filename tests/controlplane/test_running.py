@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +26,8 @@ from inorder_worker.store import records
 from inorder_worker.store.analyses import Analyses, Job, Run
 from inorder_worker.store.identity import new_owner
 from inorder_worker.store.schedules import Schedules
+
+pytestmark = pytest.mark.usefixtures("quick_looks")
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_analysis.py"))
 DAY_MS = 86_400_000
@@ -422,7 +423,8 @@ def test_nobody_is_suspected_for_the_time_that_we_stood_still(serve: Serve) -> N
 
 
 HOST = """
-import asyncio, sys
+import asyncio, json, sys
+import inorder_cli.up
 from inorder_controlplane import running
 from inorder_controlplane.control_plane import ControlPlane
 from inorder_controlplane.settings import ControlPlaneSettings
@@ -433,7 +435,8 @@ running.Runner = lambda context: make(context, command)
 
 async def main():
     async with ControlPlane(ControlPlaneSettings(port=0, traces=(traces,)), store=store):
-        print("ready", flush=True)
+        heavy = ("pyspark", "pyarrow", "numpy", "inorder_analytics")
+        print(json.dumps([each for each in heavy if each in sys.modules]), flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -441,7 +444,8 @@ asyncio.run(main())
 
 
 async def test_a_killed_control_planes_run_is_found(replica: Callable[..., Site], traces: Path) -> None:
-    """Its analysis ends with it, and the next control plane on the store says that the run has failed."""
+    """Its analysis ends with it, and the next control plane on the store says that the run has failed. Spark is in the
+    analysis alone."""
     site = replica()
     id_ = ask(site, traces, "waits")
     store = f"sqlite:///{traces.parent}/inorder.db"
@@ -449,6 +453,8 @@ async def test_a_killed_control_planes_run_is_found(replica: Callable[..., Site]
         sys.executable, "-c", HOST, store, str(traces), *FAKE, stdout=asyncio.subprocess.PIPE
     )
     try:
+        assert host.stdout is not None
+        assert json.loads(await host.stdout.readline()) == [], "nothing of Spark is loaded here"
         run = await until(site, id_, lambda run: run.progress is not None)
         (child,) = children_of(host.pid)
         host.kill()
@@ -461,12 +467,3 @@ async def test_a_killed_control_planes_run_is_found(replica: Callable[..., Site]
     async with looking(site):
         run = await ended(site, id_)
     assert (run.outcome, run.reason) == ("failed", f"the process that ran it is gone ({run.owner})")
-
-
-def test_nothing_of_spark_is_loaded_here() -> None:
-    code = (
-        "import sys, inorder_controlplane.control_plane, inorder_cli.up; "
-        "print([name for name in ('pyspark', 'pyarrow', 'numpy', 'inorder_analytics') if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"

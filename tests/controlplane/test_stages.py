@@ -17,6 +17,8 @@ from inorder_worker.store import schema
 from inorder_worker.store.records import now_ms
 from inorder_worker.store.tokens import TokenStore
 
+pytestmark = pytest.mark.usefixtures("quick_looks")
+
 
 @pytest.fixture
 async def live(tmp_path: Path) -> AsyncIterator[Live]:

@@ -1,5 +1,5 @@
 """The costs of a worker by its connected clients: processor time and memory of each, while they come, while nothing
-happens, and while events are published.
+happens, and while events are published; and what TLS adds to that.
 
 The worker is a process of its own. Its clients are sockets in this one that say to it what an ``inorder.Client`` says,
 as often, and do nothing else: each has four of 64 topics.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import time
 from collections import defaultdict
 from collections.abc import Coroutine, Sequence
@@ -41,7 +42,7 @@ from inorder.protocol.wire import (
     decode_worker_frame,
     encode_frame,
 )
-from inorder.testing.services import WorkerServer
+from inorder.testing.services import Certificates, WorkerServer
 from inorder_bench.machine import resident_bytes
 from inorder_bench.rows import Row, Say, paired, spread
 
@@ -120,8 +121,8 @@ class Guest(asyncio.Protocol):
 class Crowd:
     """Clients of a worker that come, stay and publish. Attribute ``guests``: those that are subscribed."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self._port, self._tls = port, tls
         self.guests: list[Guest] = []
         self._numbers, self._counters = count(), [count(1) for _ in range(PUBLISHERS)]
 
@@ -138,7 +139,8 @@ class Crowd:
         for failures in count():
             guest = Guest(number)
             try:
-                await asyncio.get_running_loop().create_connection(lambda: guest, "127.0.0.1", self._port)  # noqa: B023
+                connect = asyncio.get_running_loop().create_connection
+                await connect(lambda: guest, "127.0.0.1", self._port, ssl=self._tls)  # noqa: B023
                 await guest.subscribed
                 break
             except (OSError, LinkError):  # a worker that starts, or a machine that is busy
@@ -169,21 +171,36 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-KINDS: Final = {
-    "clients of a worker, coming": "us/client",
-    "clients of a worker, idle": "us/s/client",
-    f"clients of a worker, at {EVENTS} events a second": "us/s/client",
-}
+COME, IDLE, BUSY = "coming", "idle", f"at {EVENTS} events a second"
+UNITS: Final = {COME: "us/client", IDLE: "us/s/client", BUSY: "us/s/client"}
+WITH_TLS: Final = 1_000
+"""Clients at most that come with TLS: their own side of it costs this process as much."""
+
+Found = dict[str, list[tuple[float, float]]]
+"""Kind -> for each number of clients, the µs (for each client, and second) and the KiB of each."""
 
 
 def measure(sizes: Sequence[int], seconds: float, say: Say) -> list[Row]:
-    """Measure one worker with more and more clients. Raises LinkError, and TimeoutError where they do not come in."""
+    """Measure a worker with more and more clients, and one with TLS with few. Raises LinkError, and TimeoutError where
+    they do not come in."""
     raise_open_files()
     with WorkerServer() as server:
-        found = asyncio.run(_measured(server, sizes, seconds, say))
+        rows = _rows("clients of a worker", sizes, asyncio.run(_measured(server, None, sizes, seconds, say)))
+    few = [size for size in sizes if size <= WITH_TLS]
+    with Certificates() as made, WorkerServer(args=tls_arguments(made)) as server:
+        found = asyncio.run(_measured(server, made.client_context(), few, seconds, say))
+    return [*rows, *_rows("clients of a worker with TLS", few, found)]
+
+
+def tls_arguments(made: Certificates) -> tuple[str, ...]:
+    """Return the arguments of a worker that has this certificate."""
+    return "--tls-cert", str(made.certificate), "--tls-key", str(made.key)
+
+
+def _rows(title: str, sizes: Sequence[int], found: Found) -> list[Row]:
     return [
         Row(
-            workload=f"growth: {kind}",
+            workload=f"growth: {title}, {kind}",
             name=f"{size:,}",
             unit=unit,
             value=spread([cost]),
@@ -191,16 +208,16 @@ def measure(sizes: Sequence[int], seconds: float, say: Say) -> list[Row]:
             yardstick=f"of {sizes[0]:,}",
             more={"KiB a client": memory} if memory else {},
         )
-        for kind, unit in KINDS.items()
+        for kind, unit in UNITS.items()
         for size, (cost, memory) in zip(sizes, found[kind], strict=True)
     ]
 
 
 async def _measured(
-    server: WorkerServer, sizes: Sequence[int], seconds: float, say: Say
-) -> dict[str, list[tuple[float, float]]]:
-    """Return for each kind and size the µs (for each client, and second) and the KiB of each client."""
-    crowd, found = Crowd(server.port), defaultdict[str, list[tuple[float, float]]](list)
+    server: WorkerServer, tls: ssl.SSLContext | None, sizes: Sequence[int], seconds: float, say: Say
+) -> Found:
+    """Measure one worker with more and more clients."""
+    crowd, found = Crowd(server.port, tls), defaultdict[str, list[tuple[float, float]]](list)
     await crowd.come(PUBLISHERS)
     staying, before = asyncio.create_task(crowd.stay()), resident_bytes(server.pid)
 
@@ -210,13 +227,13 @@ async def _measured(
         spent = (processor_seconds(server.pid) - began) / units * 1e6
         memory = (resident_bytes(server.pid) - before) / 1024 / (len(crowd.guests) - PUBLISHERS)
         found[kind].append((spent, round(memory, 1)))
-        say(f"growth: {kind}: {len(crowd.guests):,}: {spent:.0f} us, {memory:.1f} KiB")
+        with_tls = " with TLS" if tls is not None else ""
+        say(f"growth: clients{with_tls}, {kind}: {len(crowd.guests):,}: {spent:.0f} us, {memory:.1f} KiB")
 
-    coming, idle, busy = KINDS
     for size in sizes:
-        await cost(coming, crowd.come(size), size - len(crowd.guests))
-        await cost(idle, asyncio.sleep(seconds), size * seconds)
-        await cost(busy, crowd.publish(seconds), size * seconds)
+        await cost(COME, crowd.come(size), size - len(crowd.guests))
+        await cost(IDLE, asyncio.sleep(seconds), size * seconds)
+        await cost(BUSY, crowd.publish(seconds), size * seconds)
     staying.cancel()
     for guest in crowd.guests:
         guest.close()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.core.cluster import Cluster
 
+from inorder.protocol.deadlines import SPARE, Deadlines
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import NewEvent, SpaceFilter
 from inorder_worker.sequencer.bits import bit_set, members
@@ -32,7 +33,6 @@ from inorder_worker.sequencer.commands import (
     StageSettings,
     Tick,
 )
-from inorder_worker.sequencer.deadlines import SPARE, Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.rides import SessionKey
 from inorder_worker.sequencer.stage import Stage

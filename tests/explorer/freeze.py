@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from tests.core.clients import Client
 
+from inorder.endpoint.agenda import Agenda
 from inorder.endpoint.arrivals import Arrivals
 from inorder.endpoint.fifo import FifoSequencer
 from inorder.endpoint.ordering import OrderingModule
@@ -33,6 +34,7 @@ SILENT: dict[type, tuple[str, ...]] = {
     Publishing: ("late_confirms", "accepted"),
     Turns: ("counts",),
     # what follows from the rest
+    Agenda: ("_questions", "_fetches", "_brokers"),
     Routes: ("_routes",),
     Subscriber: ("_covered",),
     SubscriptionChange: ("covered",),

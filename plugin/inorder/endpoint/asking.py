@@ -25,11 +25,17 @@ class Asking:
 
     def forget_names(self) -> None:
         """The bottom stage is reached again: what was asked for on the connection before is not answered any more."""
-        self._naming.clear()
+        asked, self._naming = self._naming, {}
+        for ids in asked.values():
+            self._ordering.names_unanswered(ids)
 
-    def named(self, request: int) -> list[int] | None:
-        """Return the topic ids of an answered question; ``None``: the answer belongs to another question."""
-        return self._naming.pop(request, None)
+    def asked_for(self, request: int) -> list[int] | None:
+        """Return the topic ids of a question that is answered; ``None``: the answer belongs to another question."""
+        return self._naming.get(request)
+
+    def answered(self, request: int) -> None:
+        """The answer to a question is taken. Names that are still needed, whatever it told, are asked for again."""
+        self._ordering.names_unanswered(self._naming.pop(request))
 
     def ask(self, now: float, *, hold: bool) -> None:
         """Ask what is due. ``hold``: nothing is fetched from event logs."""
@@ -42,8 +48,8 @@ class Asking:
             info = known(fetch.topic)
             if info is not None:
                 outbox.send(ReadLog(outbox.next_request(), info.stage, fetch.topic, fetch.ranges))
-        asked = self.naming
-        unnamed = [each for each in self._ordering.unnamed() if each not in asked]
+        unnamed = self._ordering.unnamed()
+        self._ordering.names_asked(unnamed)
         for at in range(0, len(unnamed), NAMES_ASKED):
             request, ids = outbox.next_request(), unnamed[at : at + NAMES_ASKED]
             self._naming[request] = ids

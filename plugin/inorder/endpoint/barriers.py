@@ -7,7 +7,6 @@ and nobody waits by the clock on the wall, but by the time for which the client 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import inf
 from typing import Any
 
@@ -104,16 +103,19 @@ class Sparing:
     Args:
         most: so many within an interval.
         interval: s.
+
+    Attributes:
+        until: when more may be asked, s.
     """
 
     def __init__(self, most: int, interval: float) -> None:
         self._most, self._interval = most, interval
-        self._left, self._until = most, -inf
+        self._left, self.until = most, -inf
 
     def left(self, now: float) -> int:
         """Return how many more may be asked now."""
-        if now >= self._until:
-            self._left, self._until = self._most, now + self._interval
+        if now >= self.until:
+            self._left, self.until = self._most, now + self._interval
         return self._left
 
     def spend(self, count: int) -> None:
@@ -122,7 +124,7 @@ class Sparing:
 
     def describe(self) -> tuple[int, float]:
         """Return how many were left, and until when that counts (s)."""
-        return self._left, self._until
+        return self._left, self.until
 
 
 class Brokers:
@@ -142,15 +144,6 @@ class Brokers:
         if broker is None:
             broker = self._by_space[space] = CaughtUp(space, self._interval, self._patience)
         return broker
-
-    def due(self, waited_for: Iterable[tuple[CaughtUp, float | None]]) -> list[tuple[CaughtUp, float]]:
-        """Return when which brokers are to be asked (s), where something waits for these times to be proven."""
-        times: dict[str, float] = {}
-        for broker, time in waited_for:
-            if time is not None:
-                times[broker.space] = min(time, times.get(broker.space, inf))
-        due = [(self._by_space[space], self._by_space[space].due(time)) for space, time in times.items()]
-        return [(broker, when) for broker, when in due if when is not None]
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """Return each broker's own description, by space."""

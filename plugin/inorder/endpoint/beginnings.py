@@ -99,7 +99,7 @@ class Beginnings:
         if self.is_restored and number:
             reader.restored.add(1, number)
         if start.reached > reader.clock:  # what is missing was missed long ago: it is asked for at once
-            turns.learn(reader, start.reached, now - turns.times.gap_timeout)
+            turns.learn_late(reader, start.reached, now - turns.times.gap_timeout)
             reader.missing.vouch(start.reached)
         self._learn_head(topic, now)
 
@@ -161,7 +161,7 @@ class Beginnings:
                 awake.extend(turns.let_go(topic))
             else:
                 reader.end = number
-                turns.learn(reader, number, since)
+                turns.learn_late(reader, number, since)
                 reader.missing.vouch(number)
         turns.run(awake, now)
 

@@ -314,9 +314,10 @@ class Endpoint:
     def _named(self, frame: Topics, now: float) -> None:
         self.arrivals.learn(frame.topics)
         self.publishing.publisher.named(frame.topics, frame.order_epoch)
-        asked = self.asking.named(frame.request)
+        asked = self.asking.asked_for(frame.request)
         if asked is not None:
             self.subscribing.named(frame.topics, asked, now)
+            self.asking.answered(frame.request)
 
     # -- the brokers -------------------------------------------------------------------------------------------
 

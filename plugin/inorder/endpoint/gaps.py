@@ -206,6 +206,16 @@ class MissingNumbers:
         """The time (s) since when the oldest number is known; :meth:`due` has returned when to ask for it."""
         return self._learned[0][1]
 
+    @property
+    def known_at(self) -> float:
+        """The same by the broker's time."""
+        return self._learned[0][2]
+
+    @property
+    def is_unread(self) -> bool:
+        """The oldest number may merely not be read yet (R24); :meth:`due` has returned when to ask for it."""
+        return not self.broker.has_read(self.known_at)
+
     def ranges(
         self, clock: int, present: Container[int], now: float, gap_timeout: float, sparing: Sparing | None = None
     ) -> list[int]:
@@ -231,10 +241,13 @@ class MissingNumbers:
                 del asked[allowed - unread :]
         return _as_ranges(asked)
 
-    def ask_unread(self) -> None:
-        """A barrier has come back, or will not: ask for what was not asked for until then."""
-        if self.unasked_at is not None and self.broker.has_read(self.unasked_at):
-            self._next_ask = self.unasked_at = None
+    def ask_unread(self) -> bool:
+        """A barrier has come back, or will not: ask for what was not asked for until then. Return whether there is such
+        a number."""
+        if self.unasked_at is None or not self.broker.has_read(self.unasked_at):
+            return False
+        self._next_ask = self.unasked_at = None
+        return True
 
     # -- repair from the event log (R18) ---------------------------------------------------------------------------
 

@@ -31,9 +31,8 @@ class Holes:
     @property
     def due(self) -> float | None:
         """The time of the next question to a stage or a log (s), or ``None``."""
-        timeout, due = self._turns.times.gap_timeout, [self._suspicion.due]
-        for reader in self._turns.watched():
-            due += (reader.missing.due(reader.clock, timeout), reader.missing.fetch_due(reader.clock))
+        agenda = self._turns.agenda
+        due = self._suspicion.due, agenda.next_question, agenda.held_until(self.sparing), agenda.next_fetch
         return min((each for each in due if each is not None), default=None)
 
     # -- stages (R17) ------------------------------------------------------------------------------------------
@@ -49,21 +48,16 @@ class Holes:
 
     def questions(self, now: float) -> list[Question]:
         """Return what the stages are to be asked now: first the topics in which something is missing for longest."""
-        turns, timeout, due_now = self._turns, self._turns.times.gap_timeout, []
+        turns, timeout = self._turns, self._turns.times.gap_timeout
         asked: dict[int, list[int]] = {}
         for doubtful in (self._suspicion.questions(now), self.circles.questions(now)):
             for topic, numbers in doubtful.items():
                 asked[topic] = asked.get(topic, []) + [each for each in numbers for _ in (0, 1)]
-        for reader in turns.watched():
-            due = reader.missing.due(reader.clock, timeout)
-            if due is None:
-                turns.behind.discard(reader.topic)
-            elif due <= now:
-                due_now.append((reader.missing.since, reader.topic))
-        for _, topic in sorted(due_now):
-            reader = turns.readers[topic]
+        for reader in turns.agenda.overdue(self.sparing, now):
+            topic = reader.topic
             reader.missing.ask_again_at(now + timeout)
             ranges = reader.missing.ranges(reader.clock, turns.room.topic(topic), now, timeout, self.sparing)
+            turns.agenda.note(reader)
             if ranges:
                 asked[topic] = asked.get(topic, []) + ranges
         for topic in asked:
@@ -89,6 +83,7 @@ class Holes:
         reader.missing.vouch(numbers.expired_through)
         made, unknown = self._take_answers(reader, numbers, doubted, asked_at, now)
         turns.run(made, now)
+        turns.agenda.note(reader)
         self._suspicion.settle({(topic, number) for number in unknown}, now)
 
     def _begin_anew(self, topic: int, now: float) -> None:
@@ -165,14 +160,12 @@ class Holes:
     def fetches(self, now: float, *, hold: bool) -> list[Fetch]:
         """Return what the event logs are to be asked for now; with ``hold``, put that off."""
         turns, again_at, asked = self._turns, now + self._turns.times.gap_timeout, []
-        for reader in turns.watched():
-            due = reader.missing.fetch_due(reader.clock)
-            if due is not None and due <= now and hold:
+        for reader in turns.agenda.fetching(now):
+            if hold:
                 reader.missing.hold_fetch(again_at)
-            elif due is not None and due <= now:
-                ranges = reader.missing.fetch(turns.room.topic(reader.topic), again_at)
-                if ranges:
-                    asked.append(Fetch(reader.topic, ranges))
+            elif ranges := reader.missing.fetch(turns.room.topic(reader.topic), again_at):
+                asked.append(Fetch(reader.topic, ranges))
+            turns.agenda.note_fetch(reader)
         return asked
 
     def fetched(self, topic: int, ranges: list[int], through: int, found: Iterable[Found], now: float) -> None:
@@ -204,6 +197,7 @@ class Holes:
             missing.confirm(number, deps, now)
         if self._receive_repaired(reader, entries, now):  # there is no room for more of it yet
             missing.ask_again_at(now + turns.times.gap_timeout)
+        turns.agenda.note(reader)
 
     def _receive_repaired(self, reader: TopicReader, entries: list[Sequenced], now: float) -> bool:
         """Take events from the log; return whether some were given up for want of room."""

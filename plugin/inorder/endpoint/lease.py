@@ -54,6 +54,11 @@ class Lease:
         self._needed = frozenset() if stages is None else frozenset([*stages, self.bottom])
         self._reckon()
 
+    def needs_too(self, stages: Iterable[int]) -> None:
+        """The subscription has more topics, of these stages."""
+        self._needed = self._needed.union(stages, [self.bottom])
+        self._reckon()
+
     def opened(self, stage: int, timeout: float, greeted: float) -> None:
         """A stage has noted that this client is connected. ``greeted``: when the hello left (s)."""
         self._timeouts[stage] = timeout

@@ -32,29 +32,30 @@ class Losses:
         """Mark numbers as lost that were overdue when a broker's barrier began, as the barrier has come back."""
         turns, broker, made = self._turns, self._brokers.of(space), list[Sequenced]()
         broker.passed(now)
-        for reader in turns.watched():
-            if reader.missing.broker is broker:
-                made += self._lose_overdue(reader, now)
-                reader.missing.ask_unread()
+        due = turns.agenda.proven(broker)
+        for reader in due:
+            made += self._lose_overdue(reader, now)
+            reader.missing.ask_unread()
         turns.run(deque(made), now)
         for topic, reader in list(turns.jumping.items()):
             if reader.missing.broker is broker:
                 turns.skip(reader, reader.jumped.overdue(broker.proven))
                 if not reader.jumped:
                     del turns.jumping[topic]
+        for reader in due:
+            turns.agenda.note(reader)
 
     def not_caught_up(self, space: str, now: float) -> None:
         """A barrier will not come back: the connection to its broker is gone."""
-        self._brokers.of(space).failed(now)
-        for reader in self._turns.watched():
-            reader.missing.ask_unread()
+        broker, turns = self._brokers.of(space), self._turns
+        broker.failed(now)
+        for reader in turns.agenda.waiting_for(broker):
+            if reader.missing.ask_unread():
+                turns.agenda.note(reader)
 
     def _barriers_due(self) -> list[tuple[CaughtUp, float]]:
-        loss, watched = self._turns.times.loss_timeout, [(each, each.missing) for each in self._turns.watched()]
-        lost = ((missing.broker, missing.next_loss(reader.clock, loss)) for reader, missing in watched)
-        unasked = ((missing.broker, missing.unasked_at) for _, missing in watched)
-        skipped = ((each.missing.broker, each.jumped.due()) for each in self._turns.jumping.values())
-        return self._brokers.due((*lost, *unasked, *skipped))
+        due = ((broker, broker.due(time)) for broker, time in self._turns.agenda.unproven())
+        return [(broker, when) for broker, when in due if when is not None]
 
     def _lose_overdue(self, reader: TopicReader, now: float) -> list[Sequenced]:
         """Confirmed numbers that did not arrive within ``loss_timeout`` become holes."""

@@ -85,7 +85,7 @@ class OrderingModule:
     def is_idle(self) -> bool:
         """Tell whether no event waits, and no number is missing or jumped: no timer and no question is due."""
         turns = self._turns
-        return not (turns.behind or turns.jumping or turns.unbegun.is_awaited or self.waiting)
+        return not (turns.agenda.behind or turns.jumping or turns.unbegun.is_awaited or self.waiting)
 
     def waits(self, now: float) -> list[Wait]:
         """Return what holds events up for long, for operators."""
@@ -109,7 +109,7 @@ class OrderingModule:
             "doubted": self._suspicion.describe(),
             "circles": self._holes.circles.describe(),
             "left": set(turns.left),
-            "behind": set(turns.behind),
+            "behind": set(turns.agenda.behind),
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,
             "reached": turns.reached.saved(),
@@ -195,6 +195,14 @@ class OrderingModule:
         """Return the ids of topics that hold events until a worker has named the topic (R13), or that only a head has
         told of (R17: the first events may be lost)."""
         return self._turns.unbegun.unnamed()
+
+    def names_asked(self, topics: Iterable[int]) -> None:
+        """Workers are asked for these names: :meth:`unnamed` leaves them out."""
+        self._turns.unbegun.asked(topics)
+
+    def names_unanswered(self, topics: Iterable[int]) -> None:
+        """Nobody answers for these names any more. Those that are still needed are to be asked for again."""
+        self._turns.unbegun.unanswered(topics)
 
     def named(
         self, mine: Iterable[int], foreign: Iterable[int], now: float, *, left: Iterable[int] = ()

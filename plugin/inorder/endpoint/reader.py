@@ -105,6 +105,14 @@ class TopicReader:
         since = 0.0 if known is None else known - loss_timeout
         return GapReason.UNSTAMPED if at is not None and at >= since else GapReason.LOST
 
+    def proof_due(self, loss_timeout: float) -> float | None:
+        """Return up to when, by the broker's time, all must be known to be read before a number is lost, is reported as
+        jumped, or may be asked for (R24); ``None``: nothing waits for that."""
+        missing, jumped = self.missing, self.jumped.due()
+        loss = missing.next_loss(self.clock, loss_timeout)
+        unasked = missing.unasked_at if missing.known > self.clock else None
+        return min((each for each in (loss, unasked, jumped) if each is not None), default=None)
+
     def describe(self) -> dict[str, Any]:
         """Return everything that the reader knows, in plain containers."""
         return {

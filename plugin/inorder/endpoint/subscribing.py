@@ -258,12 +258,15 @@ class Subscribing:
         the topics, with their clocks (R9)."""
         if self.is_holding:
             return
-        wanted = [each for each in topics if each.id in asked]
+        ids = set(asked)
+        wanted = [each for each in topics if each.id in ids]
         left = [] if self._current is None else self._subscriber.leaves(wanted, self._wanted())
         mine, foreign = self._subscriber.named(each for each in wanted if each not in left)
         known = {each.id for each in topics}
         foreign += [each for each in asked if each not in known]
-        self._need_stages()
+        homes = {self._subscriber.topics[each].stage for each in mine}
+        if mine:
+            self._lease.needs_too(homes)
         self._arrivals.check_lease(now)
         if self.drains.is_asked:
             self._name_left([each.id for each in self._subscriber.read_on(left)], now)
@@ -271,7 +274,7 @@ class Subscribing:
             foreign += [each.id for each in left]
         self._arrivals.deliver(self._ordering.named(mine, foreign, now))
         if mine:
-            self._outbox.effects.append(Need({self._subscriber.topics[each].stage for each in mine}))
+            self._outbox.effects.append(Need(homes))
 
     def _stages(self) -> set[int]:
         return {each.stage for each in self._subscriber.topics.values()}

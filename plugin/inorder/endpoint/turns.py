@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from inorder.endpoint.agenda import Agenda
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.gaps import MAX_PASSED
 from inorder.endpoint.notifications import GapReason, Verdict
@@ -43,9 +44,8 @@ class Turns:
         self.reached = Reached()
         # Everything in it is of a topic with a reader, and sleeps on a number above a reader's clock.
         self.room = WaitingRoom(has_limits=not is_strict)
-        # Topics with a reader that has learned of a number above its clock, and perhaps some whose clock is there by
-        # now: whoever asks for what is missing looks at these alone.
-        self.behind: set[int] = set()
+        # When what is to be done about missing numbers.
+        self.agenda = Agenda(self.readers, times)
         # Readers with jumped numbers, in the order of their first jump, and perhaps some whose numbers have all come.
         self.jumping: dict[int, TopicReader] = {}
         # R22: topics that were left and are read on; nothing is told of them. One is in here until its Left is taken.
@@ -230,6 +230,8 @@ class Turns:
         """The entry's turn: advance the clock; an event goes out, a hole is skipped (and reported)."""
         entry.done = True
         reader.clock = entry.number
+        if reader.missing.confirmed:  # the next of them may have been overdue before this one
+            self.agenda.note_proof(reader)
         if not entry.is_hole:
             if not self.is_leased or not (self.is_strict or self.reached.take(entry.ticks)):
                 entry.verdict = Verdict.LATE
@@ -257,6 +259,7 @@ class Turns:
             if len(reader.jumped) > MAX_PASSED:
                 self.skip(reader, [reader.jumped.oldest()])
         reader.clock = number
+        self.agenda.note_proof(reader)
         return self.room.wake_range(reader.topic, clock + 1, number)
 
     def skip(self, reader: TopicReader, jumped: Iterable[tuple[int, int]]) -> None:
@@ -291,8 +294,13 @@ class Turns:
 
     def learn(self, reader: TopicReader, number: int, now: float) -> None:
         """Take note that a number exists."""
-        if number > reader.clock and reader.missing.learn(number, now):
-            self.behind.add(reader.topic)
+        if number > reader.clock and reader.missing.learn(number, now) and reader.topic not in self.agenda.behind:
+            self.agenda.learned(reader.topic)
+
+    def learn_late(self, reader: TopicReader, number: int, since: float) -> None:
+        """Take note that a number exists, and has done so for a while (s): it is asked for as if it was known then."""
+        self.learn(reader, number, since)
+        self.agenda.note(reader)
 
     def take_head(self, reader: TopicReader, number: int, now: float) -> None:
         """A worker told a confirmed number."""
@@ -309,7 +317,7 @@ class Turns:
 
     def watched(self) -> list[TopicReader]:
         """Return the readers of which numbers may be missing."""
-        return [self.readers[topic] for topic in self.behind]
+        return [self.readers[topic] for topic in self.agenda.behind]
 
     # -- beginnings and ends -----------------------------------------------------------------------------------
 
@@ -326,7 +334,7 @@ class Turns:
             reader = self.readers.pop(topic, None)
             if reader is not None and self.watcher is not None:
                 self.watcher.ended(topic, reader.clock)
-            self.behind.discard(topic)
+            self.agenda.forget(topic)
             self.jumping.pop(topic, None)
             awake.extend(self.room.drop(topic))
         return awake
@@ -346,7 +354,7 @@ class Turns:
         self.out += map(Left, self.left)
         self.readers.clear()
         self.unbegun.clear()
-        self.behind.clear()
+        self.agenda.clear()
         self.jumping.clear()
         self.room, self.on_hold = WaitingRoom(has_limits=not self.is_strict), []
         self.reached = Reached()

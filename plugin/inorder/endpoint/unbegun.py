@@ -48,6 +48,7 @@ class Unbegun:
         count, size: parked events of all topics, and the bytes of their payloads.
         holds: ids without a clock may belong to the subscription, unless they are ``foreign``.
         asks: no change is on its way that would tell, so workers are asked for the names of such ids (R13).
+        unasked: the awaited topics whose names nobody was asked for, or in vain; the oldest first.
     """
 
     def __init__(self, times: OrderingTimes) -> None:
@@ -58,6 +59,7 @@ class Unbegun:
         self.size = 0
         self.holds = False
         self.asks = False
+        self.unasked: dict[int, None] = {}
         self._foreign: set[int] = set()
 
     @property
@@ -82,7 +84,18 @@ class Unbegun:
 
     def unnamed(self) -> list[int]:
         """Return the ids that workers are to be asked for."""
-        return [topic for topic, each in self.topics.items() if each.is_awaited] if self.asks else []
+        return list(self.unasked) if self.asks else []
+
+    def asked(self, topics: Iterable[int]) -> None:
+        """Workers are being asked for these names."""
+        for topic in topics:
+            self.unasked.pop(topic, None)
+
+    def unanswered(self, topics: Iterable[int]) -> None:
+        """Nobody answers for these names any more: as far as they are still awaited, they are to be asked for again."""
+        for topic in topics:
+            if (unbegun := self.topics.get(topic)) is not None and unbegun.is_awaited:
+                self.unasked[topic] = None
 
     # -- what is learned meanwhile -----------------------------------------------------------------------------
 
@@ -127,7 +140,9 @@ class Unbegun:
 
     def _awaited(self, topic: int) -> UnbegunTopic:
         unbegun = self._topic(topic)
-        unbegun.is_awaited = True
+        if not unbegun.is_awaited:
+            unbegun.is_awaited = True
+            self.unasked[topic] = None
         return unbegun
 
     # -- how that ends -----------------------------------------------------------------------------------------
@@ -165,6 +180,7 @@ class Unbegun:
     def leave(self, topic: int) -> UnbegunTopic:
         """Return and forget all that is known of the topic."""
         unbegun = self.topics.pop(topic, None)
+        self.unasked.pop(topic, None)
         if unbegun is None:
             return UnbegunTopic()
         self.count -= len(unbegun.parked)
@@ -174,6 +190,7 @@ class Unbegun:
     def clear(self) -> None:
         """Forget all topics; the rule stays."""
         self.topics.clear()
+        self.unasked.clear()
         self.interrupted.clear()
         self._foreign.clear()
         self.count = self.size = 0

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from inorder.protocol.covering import FilterSet
+from inorder.protocol.deadlines import Deadlines
 from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
-from inorder_worker.sequencer.deadlines import Deadlines
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.reader_changes import ReaderChanges, SavedChange
 from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
@@ -202,10 +202,10 @@ class StageState(StageData):
         for subscription in saved.subscriptions:
             self.overlaps.put(subscription)
         self.lingers = Lingers(saved.lingers)
-        self.deadlines = Deadlines[SessionKey](self.given_up_at)
+        self.deadlines = Deadlines[SessionKey, int](self.given_up_at)
         self.deadlines.begin(self.sessions)
         self.kept = sum(len(each.records) for each in saved.topics)
-        self.ages = Deadlines[int](self.oldest_at)
+        self.ages = Deadlines[int, int](self.oldest_at)
         self.ages.begin(self.topics)
         self.due: list[AnyCommand] = []
         self.tally = Tally()

@@ -12,6 +12,7 @@ from collections.abc import Sized
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from inorder.listening import Abortable, places
@@ -219,7 +220,10 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """Send what the app says. A refusal completes the handshake, too: else uvicorn logs an error for each, and so
-        would anybody who comes without a token."""
+        would anybody who comes without a token. Behind our close, which answers a frame that is none, the other side
+        is gone, and that is no mistake of the app's."""
+        if message["type"] == "websocket.send" and self.close_sent:
+            raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True

@@ -39,13 +39,15 @@ BEGIN, PART = b"\x01\x80\0\0\0\0", b"\x00\x80\0\0\0\0"
 
 @dataclass
 class Served:
-    """A server on loopback. ``may_answer``: nothing is answered before; ``size``: of answers."""
+    """A server on loopback. ``may_answer``: nothing is answered before; ``size``: of answers; ``refusals``: what became
+    of a message behind the end of a socket."""
 
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     size: int = 2
     state: ServerState = field(default_factory=ServerState)
     port: int = 0
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    refusals: list[Exception] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.waiting = WaitingConnections(self.state.connections)
@@ -58,6 +60,10 @@ class Served:
                 await send({"type": "websocket.send", "bytes": b"x" * self.size})
             while (await receive())["type"] != "websocket.disconnect":
                 pass
+            try:
+                await send({"type": "websocket.send", "bytes": b"behind the end"})
+            except Exception as error:
+                self.refusals.append(error)
             return
         while (message := await receive()).get("more_body"):
             pass
@@ -233,6 +239,16 @@ async def test_who_says_much_on_a_socket_is_cut(
     served.writers[0].write(said)
     await until(lambda: not served.state.connections)
     assert reason in caplog.text
+
+
+@pytest.mark.parametrize("said", [PART, b"\x83\x80\0\0\0\0", b"\x81\x81\0\0\0\0\xff"], ids=["part", "kind", "utf-8"])
+async def test_who_says_no_frames_on_a_socket_has_left(served: Served, said: bytes) -> None:
+    """What is told behind that is no mistake of the app's, with a traceback in the log for each."""
+    reader = await served.opened(UPGRADE)
+    await reader.readuntil(b"\r\n\r\n")
+    served.writers[0].write(said)
+    await until(lambda: bool(served.refusals))
+    assert [type(each).__mro__[1] for each in served.refusals] == [OSError]
 
 
 async def test_a_socket_that_is_not_read_is_cut(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

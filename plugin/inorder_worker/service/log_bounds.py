@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from inorder.errors import StoreError
@@ -86,8 +87,8 @@ class LogBounds:
                     log.warning("event=log_not_trimmed error=%s", error)
 
     async def _look(self, *, of_all: bool) -> None:
-        """Trim a slice of each grown log over its bounds. ``of_all``: also of logs that have hardly grown, and where a
-        trim that was asked for has not come."""
+        """Trim a slice of each grown log over its bounds. ``of_all``: also of logs that have hardly grown. Not while a
+        trim of a log is under way: its size is known when that has come, and rows within the bounds would go."""
         self._find_logs()
         while asked := self._sizes.uncounted(COUNTED_AT_ONCE):
             found = await self._read(lambda reader: reader.totals(list(asked)))
@@ -100,7 +101,7 @@ class LogBounds:
                 self._sizes.forget(topic)
             else:
                 size.new_events = size.new_size = 0
-                if (of_all or size.cut is None) and _is_over(rule, size.events, size.size, size.oldest_ms, now):
+                if size.cut is None and _is_over(rule, size.events, size.size, size.oldest_ms, now):
                     await self._trim(topic, size, rule, now)
             if at % LOOKED_AT == 0:
                 await asyncio.sleep(0)
@@ -129,13 +130,14 @@ class LogBounds:
         cut, base = excess(rule, size, rows, count, now)
         if cut is not None:
             size.cut = cut
-            self._submit(TrimLog(topic, cut.through, flat(base)))
+            self._submit(TrimLog(topic, cut.through, flat(base)), partial(size.end, cut))
 
-    def _submit(self, command: TrimLog) -> None:
+    def _submit(self, command: TrimLog, end: Callable[[], None]) -> None:
         def trim() -> None:
             home = self._stages.home_of(command.topic)
             if home is not None:
                 self._commits.step(home, command)
+            self._commits.after_commit(end)
 
         self._commits.submit(Work(None, 0, trim))
 

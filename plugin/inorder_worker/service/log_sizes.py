@@ -57,6 +57,11 @@ class LogSize:
         self.events, self.size, self.oldest_ms = self.events - cut.events, self.size - cut.size, cut.oldest_ms
         self.cut = None
 
+    def end(self, cut: Cut) -> None:
+        """A trim is not under way any more, whether its stage has made it or not."""
+        if self.cut is cut:
+            self.cut = None
+
 
 Written = list[tuple[int, int, int]]
 """Number, bytes and time of rows."""

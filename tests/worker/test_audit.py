@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from tests.worker.helpers import until
 from tests.worker.raw_client import RawClient
 from tests.worker.test_access import RULE, refusal, store, tokens, url, worker
 
+from inorder.errors import StoreCorrupt
 from inorder.protocol.wire import (
     ChangeLog,
     Done,
@@ -15,11 +19,38 @@ from inorder.protocol.wire import (
     PinTopics,
     ShowWorker,
 )
+from inorder_worker.store.analyses import Analyses, Job
 from inorder_worker.store.audit import AuditLog
+from inorder_worker.store.history import History, OrderRow, keep_order
+from inorder_worker.store.schedules import Schedules
 from inorder_worker.store.store import Store
 from inorder_worker.store.tokens import TokenStore
 
 __all__ = ["store", "tokens", "url"]
+
+
+@pytest.mark.parametrize(("table", "damage", "read"), [
+    ("tokens", "publish = '{'", lambda store: TokenStore(store).list()),
+    ("audit", "detail = '{'", lambda store: AuditLog(store).page()),
+    ("order_history", "stages = '{'", lambda store: History(store).orders()),
+    ("schedules", "job = '{'", lambda store: Schedules(store).list()),
+    ("analytics_runs", "job = '{'", lambda store: Analyses(store).list()),
+    ("analytics_runs", "progress = '[]'", lambda store: Analyses(store).open()),
+])  # fmt: skip
+def test_a_damaged_row_is_named_where_all_are_listed(
+    store: Store, table: str, damage: str, read: Callable[[Store], object]
+) -> None:
+    """No command and no page says of it that inorder has a bug."""
+    TokenStore(store).issue("a", "client", publish=["s:#"])
+    AuditLog(store).begin("me", "admin", "rest", "token.issue", "a")
+    job = Job("traces")
+    Schedules(store).add("nightly", "0 3 * * *", "UTC", job, is_on=True, by="me")
+    Analyses(store).queue(job, "me")
+    store.write(lambda connection: keep_order(connection, OrderRow(0, 1, "start", "", [])))
+    assert read(store)
+    store.write(lambda connection: connection.exec_driver_sql(f"UPDATE {table} SET {damage}"))
+    with pytest.raises(StoreCorrupt, match=f"{table}.* is damaged"):
+        read(store)
 
 
 async def test_what_operators_change_is_in_the_audit_log(url: str, store: Store, tokens: TokenStore) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import msgspec
 import sqlalchemy as sa
 
+from inorder.errors import StoreCorrupt
 from inorder_worker.store import records
 from inorder_worker.store.results import LOG_BYTES, RESULT_BYTES, last_lines, storable, summary_of
 from inorder_worker.store.schema import analytics_runs
@@ -111,17 +112,17 @@ class Analyses:
     def list(self) -> list[Run]:
         """Return all runs, the newest first."""
         newest = sa.select(*_BRIEF).order_by(_own.queued_ms.desc(), _own.id)
-        return [_run(row) for row in self._rows(newest)]
+        return [*self._runs(newest)]
 
     def open(self) -> Sequence[Run]:
         """Return the queued and running runs in the order of their start."""
         waiting = sa.select(*_BRIEF).where(_own.outcome.in_(OPEN)).order_by(_own.queued_ms, _own.id)
-        return [_run(row) for row in self._rows(waiting)]
+        return self._runs(waiting)
 
     def newest(self) -> Sequence[Run]:
         """Return the open runs, and the run that ended last."""
         last = sa.select(*_BRIEF).where(_own.ended_ms.is_not(None)).order_by(_own.ended_ms.desc(), _own.id).limit(1)
-        return [*self.open(), *map(_run, self._rows(last))]
+        return [*self.open(), *self._runs(last)]
 
     def get(self, id_: str) -> Run | None:
         """Return a run. Raises StoreCorrupt where its seal does not fit."""
@@ -250,11 +251,16 @@ class Analyses:
 
     def _row(self, id_: str) -> sa.RowMapping | None:
         found = self._rows(sa.select(analytics_runs).where(_own.id == id_))
-        if not found:
-            return None
-        if problem := records.record_problem(analytics_runs, found[0]):
-            raise problem.error(self._store.url)
-        return found[0]
+        return next(records.read(self._store.url, analytics_runs, found, lambda row: row), None)
+
+    def _runs(self, brief: sa.Select[Any]) -> Sequence[Run]:
+        """Return runs by a part of their columns, which a seal does not cover. Raises StoreCorrupt."""
+        rows = self._rows(brief)
+        try:
+            return [*map(_run, rows)]
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            reason = f"a row of {analytics_runs.name} is damaged ({error}); inorder verify names it"
+            raise StoreCorrupt(self._store.url, reason) from None
 
 
 def add_run(

@@ -77,7 +77,7 @@ class AuditLog:
         if before is not None:
             statement = statement.where(audit.c.id < before)
         found = self._store.run(lambda connection: connection.execute(statement).mappings().all())
-        return [_entry(row) for row in found]
+        return [*records.read(self._store.url, audit, found, _entry)]
 
     def count(self) -> int:
         """Return how many entries there are."""

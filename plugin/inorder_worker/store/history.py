@@ -4,7 +4,7 @@ written in the transaction of the claim. Both are for people; nothing is decided
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,7 +94,7 @@ class History:
             statement = statement.where(order_history.c.order_epoch < before)
         return [
             OrderRow(row["order_epoch"], row["at_ms"], row["kind"], row["who"], json.loads(row["stages"]))
-            for row in self._rows(statement)
+            for row in self._rows(order_history, statement)
         ]
 
     def count_orders(self) -> int:
@@ -110,11 +110,12 @@ class History:
             statement = statement.where(place < sa.tuple_(before.at_ms, before.stage, before.epoch))
         return [
             TakeOver(row["stage"], row["epoch"], row["owner"], row["address"], row["at_ms"], row["kind"])
-            for row in self._rows(statement)
+            for row in self._rows(takeovers, statement)
         ]
 
-    def _rows(self, statement: sa.Select[tuple[object, ...]]) -> Sequence[sa.RowMapping]:
-        return self._store.run(lambda connection: connection.execute(statement).mappings().all())
+    def _rows(self, table: sa.Table, statement: sa.Select[tuple[object, ...]]) -> Iterator[sa.RowMapping]:
+        rows = self._store.run(lambda connection: connection.execute(statement).mappings().all())
+        return records.read(self._store.url, table, rows, lambda row: row)
 
     def _count(self, table: sa.Table) -> int:
         total = sa.select(sa.func.count()).select_from(table)

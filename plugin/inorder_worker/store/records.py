@@ -6,13 +6,15 @@ Whoever writes to a table of ``schema.RECORDS`` does it here, inside a transacti
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from inorder_worker.store import schema
 from inorder_worker.store.chain import Problem, seal
+
+T = TypeVar("T")
 
 
 def now_ms() -> int:
@@ -67,6 +69,14 @@ def record_problem(table: sa.Table, row: Mapping[Any, Any]) -> Problem | None:
     key = ", ".join(f"{column.name} {row[column.name]}" for column in table.primary_key)
     name: Any = str(table.name)
     return Problem(name, row.get("stage"), None, f"{table.name}: the row of {key} is damaged (its seal does not fit)")
+
+
+def read(url: str, table: sa.Table, rows: Iterable[sa.RowMapping], make: Callable[[sa.RowMapping], T]) -> Iterator[T]:
+    """Yield what rows say. Raises StoreCorrupt at a damaged one, before ``make`` sees it."""
+    for row in rows:
+        if problem := record_problem(table, row):
+            raise problem.error(url)
+        yield make(row)
 
 
 def count_on(connection: sa.Connection) -> None:

@@ -54,7 +54,7 @@ class Schedules:
         found = self._store.run(
             lambda connection: connection.execute(sa.select(schedules).order_by(_own.name)).mappings().all()
         )
-        return [_schedule(row) for row in found]
+        return [*records.read(self._store.url, schedules, found, _schedule)]
 
     def get(self, id_: str) -> Schedule | None:
         """Return a schedule. Raises StoreCorrupt where its seal does not fit."""
@@ -107,14 +107,9 @@ class Schedules:
         return self._store.write(work)
 
     def _first(self, condition: sa.ColumnElement[bool]) -> Schedule | None:
-        found = self._store.run(
-            lambda connection: connection.execute(sa.select(schedules).where(condition)).mappings().one_or_none()
-        )
-        if found is None:
-            return None
-        if problem := records.record_problem(schedules, found):
-            raise problem.error(self._store.url)
-        return _schedule(found)
+        one = sa.select(schedules).where(condition)
+        found = self._store.run(lambda connection: connection.execute(one).mappings().all())
+        return next(records.read(self._store.url, schedules, found, _schedule), None)
 
 
 def _schedule(row: Mapping[Any, Any]) -> Schedule:

@@ -112,8 +112,7 @@ class TokenStore:
     def of(self, ids: Sequence[str]) -> dict[str, Token]:
         """Return the tokens with these ids, by id."""
         these = sa.select(tokens).where(tokens.c.id.in_(ids))
-        found = self._store.run(lambda connection: connection.execute(these).mappings().all())
-        return {row["id"]: self._checked(row) for row in found}
+        return {token.id: token for token in self._read(these)}
 
     def get(self, id_: str) -> Token | None:
         """Return a token by its id, also an invalid one."""
@@ -122,7 +121,7 @@ class TokenStore:
     def list(self) -> list[Token]:
         """Return all tokens, the newest first, also invalid ones."""
         newest = sa.select(tokens).order_by(tokens.c.created_ms.desc(), tokens.c.id)
-        return [_token(row) for row in self._store.run(lambda connection: connection.execute(newest).mappings().all())]
+        return [*self._read(newest)]
 
     def revoke(self, id_: str) -> Token | None:
         """Revoke a token and return it; ``None`` for an unknown id. Doing it again changes nothing."""
@@ -136,13 +135,11 @@ class TokenStore:
         return self.get(id_)
 
     def _first(self, statement: sa.Select[tuple[object, ...]]) -> Token | None:
-        row = self._store.run(lambda connection: connection.execute(statement).mappings().one_or_none())
-        return None if row is None else self._checked(row)
+        return next(iter(self._read(statement)), None)
 
-    def _checked(self, row: sa.RowMapping) -> Token:
-        if problem := records.record_problem(tokens, row):
-            raise problem.error(self._store.url)
-        return _token(row)
+    def _read(self, statement: sa.Select[tuple[object, ...]]) -> Sequence[Token]:
+        rows = self._store.run(lambda connection: connection.execute(statement).mappings().all())
+        return [*records.read(self._store.url, tokens, rows, _token)]
 
 
 def hash_of(secret: str) -> str:

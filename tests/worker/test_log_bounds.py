@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from collections.abc import Sequence
@@ -16,9 +17,18 @@ from tests.worker.helpers import TestJournal, disk_full, settings, until
 from tests.worker.raw_client import RawClient
 
 from inorder.protocol.names import exact
-from inorder.protocol.wire import CreateTimestamps, LoggedEvents, LogRule, NewEvent, ReadLog, Settle, TopicInfo
-from inorder_worker.sequencer.commands import LogTrim, Reorder, SetLogRule
-from inorder_worker.service import Worker, log_bounds, log_sizes
+from inorder.protocol.wire import (
+    CreateTimestamps,
+    LoggedEvents,
+    LogRule,
+    NewEvent,
+    ReadLog,
+    Settle,
+    Timestamps,
+    TopicInfo,
+)
+from inorder_worker.sequencer.commands import LogTrim, Reorder, SetLogRule, TrimLog
+from inorder_worker.service import Worker, host, log_bounds, log_sizes
 from inorder_worker.service.log_bounds import TRIM_BYTES, excess
 from inorder_worker.service.log_sizes import Cut, LogSize, LogSizes
 from inorder_worker.service.work import Work
@@ -223,6 +233,72 @@ async def test_logs_are_counted_that_come_to_a_stage_which_is_here() -> None:
 
 def _row(number: int, size: int = 1) -> LogRow:
     return LogRow(7, number, 1_000 + number, [], bytes(size))
+
+
+async def test_rows_that_a_trim_under_way_takes_do_not_count_twice() -> None:
+    """Nor does a trim that the stage refuses stand in the way of the next one."""
+    journal = _Journal()
+    given = settings(log_topics=["s:a"], log_trim_interval=NEVER, log_max_count=5)
+    async with Worker(given, journal=journal) as worker, RawClient(worker.address) as client:
+        bounds = worker._host.logs._bounds
+        topic, *_ = await client.resolve("a")
+        await _publish(worker, client, topic, range(1, 12))
+        await client.ping()
+        await bounds._look(of_all=True)
+        size = bounds._sizes.get(1)
+        assert size is not None
+        await until(lambda: size.cut is None)
+        assert journal.numbers(1) == list(range(7, 12))
+        await _publish(worker, client, topic, range(12, 18))
+        await client.ping()
+        journal.hold()
+        await bounds._look(of_all=True)
+        await until(lambda: journal.waiting == 1)
+        for _ in range(3):
+            await bounds._look(of_all=True)
+        journal.let_go()
+        await until(lambda: size.cut is None)
+        assert journal.numbers(1) == list(range(13, 18))
+        size.cut = cut = Cut(3, 1, 1, 1)
+        bounds._submit(TrimLog(1, 3, []), lambda: size.end(cut))
+        await until(lambda: size.cut is None)
+        assert journal.numbers(1) == list(range(13, 18))
+
+
+async def test_a_store_that_refuses_event_logs_alone_is_not_called_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All else goes well, so the stages are claimed and read again each time, until the next event for a log comes."""
+    caplog.set_level("INFO")
+
+    def told(what: str) -> int:
+        return sum(f"event={what}" in each.getMessage() for each in caplog.records)
+
+    file = tmp_path / "store.db"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as shell:
+        async with Worker(settings(store=f"sqlite:///{file}", log_topics=["s:a"], beat_interval=0.01)) as worker:
+            async with RawClient(worker.address) as client:
+                topic, *_ = await client.resolve("a")
+            shell.execute("ALTER TABLE event_log RENAME TO others")
+            for _ in range(3):
+                async with RawClient(worker.address) as client:
+                    failures = worker._host.metrics.failures
+                    client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id, content=b"x")]))
+                    await until(lambda: worker._host.metrics.failures > failures)  # noqa: B023
+                await until(lambda: worker._host.is_ready)
+                is_ready, facts = worker.health()
+                assert (is_ready, facts["status"]) == (False, "store failed")
+                assert "no such table: event_log" in str(facts["store_error"])
+            assert (told("store_failed"), told("recovered")) == (1, 0)
+            with monkeypatch.context() as later:
+                later.setattr(host, "DOUBTED", 0.0)
+                assert worker.health()[0], "nothing was published there since"
+            shell.execute("ALTER TABLE others RENAME TO event_log")
+            async with RawClient(worker.address) as client:
+                client.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id, content=b"x")]))
+                assert (await client.next(Timestamps)).events[0].number == 1
+            await until(lambda: worker.health()[0])
+            assert (told("store_failed"), told("recovered")) == (1, 1)
 
 
 _DAMAGE = [

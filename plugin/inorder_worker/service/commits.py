@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 from inorder.errors import StoreError
@@ -64,7 +64,10 @@ class CommitLoop:
         self._broken: StageBroken | None = None
         """A stage is not what its journal says any more: nothing is stepped or committed until the recovery."""
         self.failures = 0
-        """Recoveries that were begun since the last commit that succeeded."""
+        """Recoveries that were begun since the last commit that succeeded, and left no doubt."""
+        self.is_doubtful = False
+        """A commit failed that wrote to an event log, and none such has succeeded since: to have claimed and read the
+        stages again proves little then."""
         self.order_epoch = 0
         """Of the topic order that the store's history has last."""
         self.clock: Callable[[], float] = time.thread_time
@@ -233,11 +236,10 @@ class CommitLoop:
             self.collecting.log[:0] = batch.log  # goes along with the next row
             await asyncio.sleep(0)  # others have a turn, where many questions wait
         else:
-            await append
+            await self._done(append, any(not isinstance(each, OrderRow) for each in batch.log))
             self._stages.became_durable(rows)
             self.wrote(batch.log)
             self._context.metrics.committed(time.perf_counter() - began, batch.commands)
-            self.failures = 0
             self._heartbeat.proven()
         if len(rows) == len(self._stages):
             batch.replies += batch.proofs
@@ -248,6 +250,17 @@ class CommitLoop:
         if self.collecting.is_empty or self.is_unhurried:
             self.release()
         await self._go_on_with_snapshots()
+
+    async def _done(self, append: Awaitable[None], has_log: bool) -> None:
+        """Wait for an append, and note whether it went well. Raises StoreError."""
+        try:
+            await append
+        except StoreError:
+            self.is_doubtful = self.is_doubtful or has_log
+            raise
+        self.is_doubtful = self.is_doubtful and not has_log
+        if not self.is_doubtful:
+            self.failures = 0
 
     def _close_rows(self) -> list[Batch]:
         """Close the stages' open rows, and return these; begin snapshots behind them, where it is time."""

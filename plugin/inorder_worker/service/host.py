@@ -42,6 +42,8 @@ FIRST_RETRY: Final = 0.05
 """Seconds before the second attempt to recover at most (see ``backoff``); doubles up to the setting ``retry_max``."""
 TELL_INTERVAL: Final = 300.0
 """Seconds after which a failure of the store that goes on is logged again."""
+DOUBTED: Final = 10.0
+"""Seconds for which a worker is not ready after a failure, while nothing proves that it would not fail again."""
 CLOSE_PATIENCE: Final = 0.5
 """Seconds that a running call on the store's thread may still take at the end before it is interrupted."""
 
@@ -75,7 +77,7 @@ class StageHost:
         links: RideSink,
     ) -> None:
         self._journal, self._settings, self.owner, self._sink = journal, settings, owner, sink
-        self._complaint, self._told_at = Complaint(), 0.0
+        self._complaint, self._told_at, self._failed_at = Complaint(), 0.0, 0.0
         self.hosted = HostedStages(settings.stages)
         self.context = context = HostContext(journal, settings, owner, sink, clients, links, self.hosted)
         self.metrics = context.metrics
@@ -123,6 +125,8 @@ class StageHost:
             try:
                 await self.tenure.come_and_go()
                 await self.commits.turn()
+                if self._complaint.text and not self.commits.is_doubtful:
+                    self._well_again()
                 await self.heartbeat.beat_if_due()
             except VOID:
                 raise
@@ -202,11 +206,22 @@ class StageHost:
                 self._tell(again)
                 continue
             self._take_work()
-            self._complaint.clear()
+            if not self.commits.is_doubtful:
+                self._well_again()
             self._sink.store_recovered()
             self.context.clients.stages_changed()
-            log.info("event=recovered epochs=%s", self.epochs)
             return
+
+    def _well_again(self) -> None:
+        """Take note that the store takes all again."""
+        self._complaint.clear()
+        log.info("event=recovered epochs=%s", self.epochs)
+
+    @property
+    def doubt(self) -> str:
+        """Why the store failed of late, if it may do so again at the next event for a log; else an empty text."""
+        is_late = asyncio.get_running_loop().time() - self._failed_at < DOUBTED
+        return self._complaint.text if self.commits.is_doubtful and is_late else ""
 
     def _tell(self, error: StoreError) -> None:
         """Say why this worker starts anew. That another one has taken stages over is no failure of the store."""
@@ -215,7 +230,7 @@ class StageHost:
             log.warning("event=fenced reason=%s", error)
         else:
             self.metrics.failures += 1
-            now = asyncio.get_running_loop().time()
+            now = self._failed_at = asyncio.get_running_loop().time()
             if self._complaint.is_news(error) or now - self._told_at >= TELL_INTERVAL:
                 self._told_at = now
                 log.error("event=store_failed error=%s", error)

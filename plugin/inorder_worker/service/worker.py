@@ -187,6 +187,8 @@ class Worker:
             return str(failed), False
         if silence >= self.settings.lease:
             return f"store {masked_url(self.settings.store)}: it has not answered for {silence:.0f} s", True
+        if self._host.doubt:
+            return self._host.doubt, True
         beats = self._host.beat_failure
         failing = self._standby.failure or beats.text
         is_cut_off = beats.age >= self.settings.lease if self.state == "active" else bool(failing)

@@ -27,7 +27,7 @@ from inorder.testing.services import (
     free_port,
 )
 
-LEFT_RUNNING_SECONDS = 10.0
+LEFT_RUNNING_SECONDS = 60.0
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 """Where files are in memory, and the bytes that must be free there."""
 

@@ -19,7 +19,7 @@ from inorder_worker.store.journal import Batch
 from inorder_worker.store.log_rows import LogRow
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
-from inorder_worker.store.verification import verify
+from inorder_worker.store.verification import check, verify
 
 ROWS, SNAPSHOTS = 10, (4, 8)
 
@@ -111,7 +111,7 @@ def flips(store: Store) -> Iterator[tuple[sa.Table, dict[str, Any], sa.Column[An
 def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
     """In every column of every row of every table, see :func:`flips`. Flipped back, all is well again. (Of what keeps
     nothing there is nothing to check.)"""
-    store = Store(filled)
+    store, reader = Store(filled), Store(filled, is_read_only=True)  # one each: opening takes longer than a look
     tried = set()
     cases = list(flips(store))
     if not store.is_sqlite:  # the same checks over another database: one bit of each column will do
@@ -126,7 +126,9 @@ def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
             continue
         case = (table.name, column.name, row.get("stage"), row.get("seq"), value)
         try:
-            problems = verify(filled).problems
+            is_unreadable = table is schema.alembic_version
+            found = verify(filled) if is_unreadable else reader.read(lambda connection: check(reader, connection))
+            problems = found.problems
             assert problems, case
             named = [(problem.what, problem.stage, problem.seq) for problem in problems]
             if table in (schema.journal, schema.snapshots) and column.name not in ("stage", "seq"):
@@ -145,6 +147,7 @@ def test_any_flipped_bit_is_found_and_named(filled: str) -> None:
             store.run(lambda connection, w=moved, r=row, t=table: connection.execute(t.update().where(w), r))  # type: ignore[misc]
         tried.add((table.name, column.name))
     store.close()
+    reader.close()
     lasting = [table for table in schema.metadata.sorted_tables if table not in schema.FLEETING]
     tried.add(("meta", "outdated"))  # empty while all is well, so there is no bit to flip
     assert tried == {(table.name, column.name) for table in lasting for column in table.c}

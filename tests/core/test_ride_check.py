@@ -43,6 +43,7 @@ UP = StampRide("p", 1, 7, 2, A, TOP, 0, [], [], 0, False)
 NUMBERED = StampRide("p", 1, 7, 2, C, BOTTOM, 3, [], [C, 2], 0, False, required=[2, 5])
 COMPLETE = CompleteRide("p", 1, 1, B, 1, [A, 1], False)
 SUBSCRIPTION = SubscriptionRide("r", 1, 1, [], False, [B, C], [C], [B], [C, 0], {B: [A, 1]}, saved=[C, 1])
+SUBSCRIPTION.passed = [C, 2, 7, 0]
 SUBSCRIBED = SubscribedRide("r", 1, 1, [B, C], [A, 1, B, 2, C, 0], {B: [A, 1]})
 TOPICS = TopicRide([TopicInfo(NEW, SPACE, "d", BOTTOM)])
 LINGER, EXPIRE = LingerEndRide("r", 1, 1), ExpireRide("r", 1, 1)
@@ -53,7 +54,7 @@ ORDER, POPULARITY = OrderRide(2, [A, B, C]), PopularityRide(1, [A, 5, B, 7], [],
 SWAP = SwapRide(1, [A, C])
 SESSION = MovedSession("p", 1, 1, True, 30_000, True, [1, A, 1], [A, 1, 1], [A, 1])
 RECORD = NumberRecord("p", 1, 1, A, 1, [], NumberState.PENDING, 0, False)
-SWITCH = SwitchRide(2, [A, 1], [MovedTopic(A, 0, 0, {}, [], 0)], [RECORD], [SESSION])
+SWITCH = SwitchRide(2, [A, 1], [MovedTopic(A, 0, 0, {}, [], 0)], [RECORD], [SESSION], passed=[A, 0, 5, 1])
 
 
 def _cluster() -> Cluster:
@@ -107,6 +108,7 @@ def _wrong(ride: AnyRide, **wrong: list[Any]) -> list[tuple[AnyRide, dict[str, A
     return [(ride, {name: value}) for name, values in wrong.items() for value in values]
 
 
+PLACES = [[C, 2], [C, 2, 7, 0, C, 2], [C, 2, -7, 0], [C, 2, 7, -1]]
 ODD = [[A], [A, 1, B], [A, -1], [-1, 1], [A, MAX_NUMBER + 1]]
 WRONG = [
     *_wrong(UP, entry=[1, 3], home=[1, 2], topic=[B, NEW], after=ODD, deps=ODD),
@@ -114,6 +116,7 @@ WRONG = [
     *_wrong(NUMBERED, number=[-1, MAX_NUMBER + 1], home=[TOP, MIDDLE], top=[-1, 2], deps=[*ODD, [NEW, 1]]),
     *_wrong(COMPLETE, topic=[NEW], number=[0, 2], deps=ODD),
     *_wrong(SUBSCRIPTION, starts=ODD, saved=ODD, bases=[{B: each} for each in ODD]),
+    *_wrong(SUBSCRIPTION, passed=PLACES),
     *_wrong(SUBSCRIPTION, topics=[[NEW]], plain=[[NEW]], fresh=[[NEW]]),
     *_wrong(SUBSCRIPTION, starts=[[NEW, 1]], saved=[[NEW, 1]], resumed=[[Resumed(NEW, 0, None, 0, 0)]]),
     *_wrong(SUBSCRIBED, starts=[*ODD, [B, 2]], bases=[{B: each} for each in ODD], topics=[[B, C, NEW]]),
@@ -179,6 +182,7 @@ def _sealed() -> Cluster:
     [
         ({}, True),
         *(({"numbers": each}, False) for each in [*ODD, [NEW, 1]]),
+        *(({"passed": each}, False) for each in PLACES),
         ({"topics": [MovedTopic(NEW, 0, 0, {}, [], 0)]}, False),
         ({"records": [replace(RECORD, topic=NEW)]}, False),
         ({"sessions": [replace(SESSION, answers=[1, A])]}, False),

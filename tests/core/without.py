@@ -5,7 +5,7 @@ Each entry plants the bug that its rule prevents, for the time of one test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import TopicInfo, TopicStart
-from inorder_worker.sequencer import answers, resuming, stamping
+from inorder_worker.sequencer import answers, reordering, resuming, stamping, subscribing, telling
 from inorder_worker.sequencer.answers import Answers
 from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.filling import Filling, Reduction
@@ -337,15 +337,22 @@ def fresh(patch: Patch) -> None:
 
 
 def real(patch: Patch) -> None:
-    """R22, rule 2: what passed in another topic order stands for earlier events in this one."""
-    whole = Reordering._begin_groups_anew
+    """R22, rule 2: an event that is only told of stands for earlier ones as if it had passed here."""
+    whole = telling.hear
 
-    def begin_groups_anew(self: Reordering) -> None:
-        whole(self)
-        for manager in self._state.topics.values():
-            manager.has_passed = manager.number > 0
+    def hear(state: StageState, numbers: Iterable[tuple[int, int]], told: list[int]) -> None:
+        heard = list(numbers)
+        whole(state, heard, told)
+        for topic, _ in heard:
+            state.topics[topic].has_passed = True
 
-    patch.setattr(Reordering, "_begin_groups_anew", begin_groups_anew)
+    for module in (reordering, subscribing):
+        patch.setattr(module, "hear", hear)
+
+
+def begun_elsewhere(patch: Patch) -> None:
+    """R22, rule 2: nobody has begun a topic behind its event before this stage was told of that."""
+    patch.setattr(ReaderChanges, "begin_of", lambda self, _: self.latest + 1)
 
 
 def readers(patch: Patch) -> None:
@@ -427,6 +434,7 @@ RULES: dict[str, Callable[[Patch], None]] = {
         gained,
         fresh,
         real,
+        begun_elsewhere,
         readers,
         answered_alike,
         former,

@@ -352,7 +352,7 @@ _BUGS = (
     Bug(without.lingering_reads, "churn", 5, first=16),
     Bug(without.answered_alike, "any", 1, first=5000319),
     Bug(without.drain, "churn", 5, first=10),
-    Bug(without.real, "moved", 5, first=3),
+    Bug(without.real, "told", 5, first=6),
     Bug(restarted_numbers, "idle", 4, first=253),
     Bug(retired_open, "idle", 20),
     Bug(logged_voids, "logged", 20, first=11),

@@ -235,6 +235,12 @@ EPOCHS = replace(
     weights={**MOVED.weights, "arrive": 0.3, "reorder": 3.0, "publish": 3.0}, actions=(80, 200)
 )  # fmt: skip
 """The same for readers that take events out of turn (R23)."""
+TOLD = replace(
+    MOVED, name="told", stages=(2, 3), topics=(4,), roles=(4, 4, 3, 0, 0, 0), clients=(6,), changes=toggle,
+    changer=None, slow_reader=False, slow=0.3, actions=(150, 400),
+    weights={**MOVED.weights, "arrive": 0.5, "change": 0.5, "reorder": 3.0, "publish": 2.0}
+)  # fmt: skip
+"""Readers leave topics and take them again while these change their stages, where they are told of (R22)."""
 REROUTED = replace(
     PATH, name="rerouted", weights={**PATH.weights, "reorder": 8.0, "publish": 3.0}
 )  # fmt: skip
@@ -346,6 +352,7 @@ PROFILES = {
         LEASE,
         GONE,
         MOVED,
+        TOLD,
         REROUTED,
         ORDER,
         REORDERED,

@@ -10,6 +10,7 @@ from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.reader_changes import ReaderChanges
 from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass, ReaderClasses
 from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.telling import passed_at
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 MEMBER_STEPS = 4
@@ -24,11 +25,14 @@ class Cover(NamedTuple):
         readers, active: of the entry's class.
         strangers: topics whose earlier events it does not stand for, as a bit set: somebody who has these and the
             timestamp's topic began the entry's topic behind its event.
+        told: of an event that did not pass here the stage that it passed, and that stage's tick: it stands only for
+            what is told to have passed there before it (see ``telling``).
     """
 
     readers: int
     active: int
     strangers: int
+    told: tuple[int, ...] = ()
 
 
 _Waiting = tuple[int, ReaderClass, Iterator[TopicManager], TopicManager]
@@ -99,19 +103,26 @@ class Reduction:
         Return ``True`` if all of that is covered, ``False`` if all of it in this class is."""
         active = self._active & its.active
         topic = other.id
-        for readers, reads, strangers in self._covers:
+        for readers, reads, strangers, told in self._covers:
+            if told and (other.has_passed or not _is_before(other.told, told)):
+                continue
             if not active & ~reads and not strangers >> topic & 1 and (readers & its.readers).bit_count() > 1:
-                return None if strangers else False
+                return None if strangers or told else False
         self.deps += (topic, other.number)
-        if not self._is_reduced or not other.has_passed:
+        if not self._is_reduced or (since := passed_at(other)) is None:
             return None
-        growths, tick = self._growths, other.tick
-        strangers = growths.begun_behind(topic, tick, self._manager.id) if growths.latest >= tick else 0
-        if not strangers and not (self._active & ~its.active or self._readers & ~its.readers):
+        growths, told = self._growths, () if other.has_passed else other.told[:2]
+        strangers = growths.begun_behind(topic, since, self._manager.id) if growths.latest >= since else 0
+        if not strangers and not told and not (self._active & ~its.active or self._readers & ~its.readers):
             return True
         if its.readers & (its.readers - 1):  # with one reader it has no group, and covers nothing
-            self._covers.append(Cover(its.readers, its.active, strangers))
-        return None if strangers else False
+            self._covers.append(Cover(its.readers, its.active, strangers, told))
+        return None if strangers or told else False
+
+
+def _is_before(told: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether an event is told to have passed another one's stage before that."""
+    return bool(told) and told[0] == other[0] and told[1] < other[1]
 
 
 class Filling:

@@ -11,6 +11,7 @@ from inorder_worker.sequencer.filling import MEMBER_STEPS
 from inorder_worker.sequencer.reader_classes import Group, ReaderClass
 from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.state import StageState
+from inorder_worker.sequencer.telling import passed_at
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 _NEVER = (0, 0)
@@ -77,7 +78,7 @@ class Following:
                 continue
             deps += (other, number)
             its_manager = state.topics[other]
-            if number > its_manager.switched and not group.is_durable:
+            if not group.is_durable:
                 strangers = state.growths.begun_behind(other, _passed_at(its_manager, number), manager.id)
                 if not strangers and not its.active & ~read:
                     return
@@ -145,4 +146,4 @@ class Following:
 
 def _passed_at(manager: TopicManager, number: int) -> int:
     """Return the tick of a number; where it is not the last one, that is not known any more, and may be any."""
-    return manager.tick if manager.number == number else 0
+    return (passed_at(manager) or 0) if manager.number == number else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from inorder_worker.sequencer.bits import packed, unpacked
@@ -60,6 +62,17 @@ class ReaderChanges:
             if each.tick < tick:
                 break
             yield each
+
+    def count_since(self, tick: int) -> int:
+        """Return how many changes there are behind the event that had this tick."""
+        return len(self._changes) - bisect_left(self._changes, tick, key=itemgetter(0)) if tick <= self.latest else 0
+
+    def begin_of(self, count: int) -> int | None:
+        """Return the tick of the first of the latest changes, so many as ``count``; ``None`` where there are not so
+        many, and a tick later than all where that is 0."""
+        if not count:
+            return self.latest + 1
+        return self._changes[-count].tick if count <= len(self._changes) else None
 
     def begun_behind(self, topic: int, tick: int, reader_of: int) -> int:
         """Return all topics of clients that had ``reader_of`` and began ``topic`` behind its event of this tick (a bit

@@ -44,6 +44,7 @@ from inorder_worker.sequencer.hand_over import HandOver
 from inorder_worker.sequencer.rides import FlushRide, MarkRide, OrderRide, SessionKey, SwitchRide
 from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.state import Outbox, StageState, Switch
+from inorder_worker.sequencer.telling import hear, places
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 HELD = (SettleNumbers, Release, CreateTopics, ChangeSubscription, SetLogRule, TrimLog, EndDurable, SetAutomatic)
@@ -263,13 +264,13 @@ class Reordering:
         """Tell every other stage the numbers of this one, which is quiet, and the state of topics that go there."""
         state = self._state
         mine = [each for each in state.topics.values() if each.stage == state.index]
-        numbers = joined((each.id, each.number) for each in mine)
+        numbers, passed = joined((each.id, each.number) for each in mine), places(state, mine)
         for other in range(state.count):
             if other != state.index:
                 going = [
                     state.topics[topic] for topic in switch.stages[other] if state.topics[topic].stage == state.index
                 ]
-                first = SwitchRide(switch.order_epoch, numbers)
+                first = SwitchRide(switch.order_epoch, numbers, passed=passed)
                 parts = [first, *self._handing.parts(switch.order_epoch, going)]
                 for part in parts[:-1]:
                     self._outbox.send(other, replace(part, more=True))
@@ -336,21 +337,23 @@ class Reordering:
                 session.used[topic] = session.used[topic][0], 0
 
     def _take_numbers(self, parts: list[SwitchRide]) -> None:
-        """Raise every ``LLC`` to its topic's ``LC``."""
+        """Raise every ``LLC`` to its topic's ``LC``. What was told before rises again, in one order with the rest."""
         state = self._state
+        known = [each for each in state.topics.values() if each.told and not each.has_passed]
+        numbers = {each.id: each.number for each in known}
         for part in parts:
             for topic, number in pairs(part.numbers):
                 manager = state.topics[topic]
                 if manager.stage >= state.index and number > manager.number:
-                    state.raise_number(manager, number)
+                    numbers[topic] = number
+        hear(state, numbers.items(), places(state, known) + [part for each in parts for part in each.passed])
 
     def _begin_groups_anew(self) -> None:
-        """The next timestamp of each topic regards its whole group (R21), for who fills in what has changed. No event
-        has passed in this order yet (R22)."""
+        """The next timestamp of each topic regards its whole group (R21), for who fills in what has changed."""
         state, here = self._state, self._state.index
         state.overlaps.classes.place(state.on_stage[here], sum(state.on_stage[here + 1 :]))
         for manager in state.topics.values():
-            manager.filled, manager.has_passed, manager.base = 0, False, {}
+            manager.filled, manager.base = 0, {}
             manager.switched = manager.number
             manager.idle_since, manager.is_retired = 0, False
             manager.counted = manager.number

@@ -30,6 +30,7 @@ from inorder_worker.sequencer.rides import (
     TopicRide,
 )
 from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.telling import PARTS
 
 
 def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
@@ -45,7 +46,7 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case SubscriptionRide():
             _require(_is_belt(origin, stage) and _is_flat(ride.starts), ride, origin)
             _require(all(map(_is_flat, ride.bases.values())) and _is_flat(ride.saved), ride, origin)
-            _require(len(ride.kept) % 3 == 0, ride, origin)
+            _require(len(ride.kept) % 3 == 0 and _are_places(ride.passed), ride, origin)
             _check_known([*firsts(ride.saved), *(each.topic for each in ride.resumed)], origin, stage)
             _check_known([*ride.topics, *ride.plain, *ride.fresh, *ride.left, *firsts(ride.starts)], origin, stage)
             _check_known(firsts(ride.kept, 3), origin, stage)
@@ -79,6 +80,7 @@ def _check_order(
         case SwitchRide():
             # a stage hands over when it has everybody's mark, ours too
             _require(stage.is_sealed and not stage.is_ahead(origin) and _is_flat(ride.numbers), ride, origin)
+            _require(_are_places(ride.passed), ride, origin)
             _check_switch(ride, origin, stage)
         case OrderRide():
             _require(_is_belt(origin, stage), ride, origin)
@@ -119,6 +121,10 @@ def _is_belt(origin: int, stage: Stage) -> bool:
 
 def _is_flat(parts: list[int]) -> bool:
     return len(parts) % 2 == 0 and min(parts, default=0) >= 0 and max(parts, default=0) <= MAX_NUMBER
+
+
+def _are_places(parts: list[int]) -> bool:
+    return len(parts) % PARTS == 0 and _is_flat(parts)
 
 
 def _check_known(topics: Iterable[int], origin: int, stage: Stage) -> None:

@@ -128,6 +128,7 @@ class SubscriptionRide(Ride, tag=4):
         goes_on: its client goes on with the clocks of topics that it has had.
         kept: flat triples, filled stage by stage: such a topic, the topic's last number, and the
             last one before the topic order changed (R8).
+        passed: where the events of the ``starts`` passed, see ``telling``.
     """
 
     client_id: str
@@ -149,6 +150,7 @@ class SubscriptionRide(Ride, tag=4):
     ticks: tuple[int, ...] = ()
     goes_on: bool = False
     kept: list[int] = []
+    passed: list[int] = []
 
 
 class SubscribedRide(Ride, tag=5):
@@ -207,6 +209,7 @@ class SwitchRide(Ride, tag=18):
         ended: sessions that the sender has dropped, with the highest counter that each knew; ``ended_for``: for how
             long it knows all of them, ms (0: always).
         more: another one follows; behind the last everything is of the new order.
+        passed: where the events of the ``numbers`` passed, see ``telling``.
     """
 
     order_epoch: int
@@ -217,6 +220,7 @@ class SwitchRide(Ride, tag=18):
     more: bool = False
     ended: list[tuple[str, int, int]] = []
     ended_for: int = 0
+    passed: list[int] = []
 
 
 class OrderRide(Ride, tag=19):

@@ -28,6 +28,7 @@ from inorder_worker.sequencer.resuming import (
 from inorder_worker.sequencer.rides import ExpireRide, LingerEndRide, SubscribedRide, SubscriptionRide, TopicRide
 from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import Outbox, StageState
+from inorder_worker.sequencer.telling import hear, places
 from inorder_worker.sequencer.ticks import announced
 from inorder_worker.sequencer.topic_manager import Session
 
@@ -187,7 +188,7 @@ class Subscribing:
         state = self._state
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         ride = replace(ride, starts=list(ride.starts), bases=dict(ride.bases), resumed=list(ride.resumed))
-        ride.kept = list(ride.kept)
+        ride.kept, ride.passed = list(ride.kept), list(ride.passed)
         self._announce(ride)
         self._resume(ride)
         kept = kept_by(ride, state.overlaps.get(ride.client_id))
@@ -226,11 +227,14 @@ class Subscribing:
 
     def _announce(self, ride: SubscriptionRide) -> None:
         """R7: ``LLC = max(LLC, clock)`` for topics of the subscription on stages below. What passes here from now on is
-        behind that (R23)."""
-        state = self._state
-        for topic, start in pairs(ride.starts):
-            if start > (manager := state.topics[topic]).number:
-                state.raise_number(manager, start, has_passed=False)
+        behind that (R23). Stages above are told where the last events of those on this one passed, before the
+        subscription itself begins any (R22)."""
+        state, known = self._state, self._state.overlaps.get(ride.client_id)
+        hear(state, (each for each in pairs(ride.starts) if each[1] > state.topics[each[0]].number), ride.passed)
+        if state.index > 0:
+            topics = set(ride.topics) if known is None else {*ride.topics, *known.active, *known.lingering}
+            here = (its for topic in sorted(topics) if (its := state.topics[topic]).stage == state.index)
+            ride.passed += places(state, here)
         ride.ticks = announced(state, ride.ticks)
 
     def _remember(self, ride: SubscriptionRide, kept: set[int]) -> Iterable[int]:

@@ -63,10 +63,12 @@ class TopicManager(msgspec.Struct):
             (the ``LLC`` of every topic here: a stage is atomic, so one value serves them all, R3).
         tick: when ``number`` last rose, in the stage's own count of events.
         has_passed: it rose by an event, not because a subscription announced it, or the topic order changed (R22).
+        told: where its event passed if not here: the stage, that stage's tick, and the tick here from which on clients
+            began the topic behind it; empty: that is not known (see ``telling``).
         filled: the tick of this topic's last timestamp; entries that did not rise since may be left out (R21). 0: the
             next one regards the whole group.
         base: what its events follow on other stages (R19), the highest number of each topic; see ``bases``.
-        switched: its number when the topic order changed last (R14).
+        switched: its number when the topic order changed last (R8, R14).
         head: the highest confirmed number (R17).
         records: numbers still known one by one; only at home.
         marks: where blocks of numbers end, to forget them by; the next block begins with the number ``mark_at``, or at
@@ -94,6 +96,7 @@ class TopicManager(msgspec.Struct):
     number: int = 0
     tick: int = 0
     has_passed: bool = False
+    told: tuple[int, ...] = ()
     filled: int = 0
     base: dict[int, int] = {}
     switched: int = 0

@@ -41,6 +41,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder.masking": "",
         "inorder.listening": "",
         "inorder.private": "",
+        "inorder.scratch": "",
         "inorder.signals": "",
         "inorder.client": "inorder.errors inorder.protocol inorder.endpoint inorder.ports inorder.traces inorder.logs"
         " inorder.settings inorder.backoff inorder.patience",
@@ -74,9 +75,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_cli.demo": "inorder inorder.errors inorder.protocol inorder.ports inorder.client inorder.traces"
         " inorder.testing.services inorder_worker.service",
         "inorder_cli": "inorder inorder.errors inorder.protocol inorder.ports inorder.client inorder.settings"
-        " inorder.masking inorder.logs inorder.listening inorder.signals inorder.testing.services inorder.traces"
-        " inorder_worker.store inorder_worker.service inorder_worker.admin inorder_cli.demo inorder_controlplane"
-        " inorder_analytics inorder_analytics.spark inorder_bench",
+        " inorder.masking inorder.logs inorder.listening inorder.scratch inorder.signals inorder.testing.services"
+        " inorder.traces inorder_worker.store inorder_worker.service inorder_worker.admin inorder_cli.demo"
+        " inorder_controlplane inorder_analytics inorder_analytics.spark inorder_bench",
         "inorder_adapters": "inorder.errors inorder.masking inorder.ports inorder.protocol.names"
         " inorder.protocol.filters",
         # The three know what all adapters share, and nothing of each other.
@@ -88,15 +89,15 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         " inorder.protocol.filters inorder_adapters",
         # Of inorder only the command line knows it.
         "inorder_controlplane": "inorder inorder.errors inorder.protocol inorder.endpoint inorder.client"
-        " inorder.settings inorder.logs inorder.listening inorder_worker.sequencer inorder_worker.store"
-        " inorder_worker.service inorder_worker.admin inorder_webui",
+        " inorder.settings inorder.logs inorder.listening inorder.scratch inorder_worker.sequencer"
+        " inorder_worker.store inorder_worker.service inorder_worker.admin inorder_webui",
         "inorder_webui": "",
         # What topic order a trace suggests is what the stages would do (R15).
         "inorder_analytics": "inorder.errors inorder.private inorder.traces inorder_worker.sequencer.popularity"
         " inorder_analytics.checks",
         # The only part that knows Spark; nothing but the command line imports it, and only where it is asked for.
-        "inorder_analytics.spark": "inorder.errors inorder.private inorder.traces inorder_worker.sequencer.popularity"
-        " inorder_analytics",
+        "inorder_analytics.spark": "inorder.errors inorder.private inorder.scratch inorder.traces"
+        " inorder_worker.sequencer.popularity inorder_analytics",
         # Measures all of it; only the command line knows it.
         "inorder_bench": "inorder inorder.errors inorder.protocol inorder.endpoint inorder.client"
         " inorder.testing.services inorder_worker.sequencer inorder_worker.store inorder_worker.service"

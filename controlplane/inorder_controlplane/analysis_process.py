@@ -13,14 +13,13 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from inorder.logs import logger
+from inorder.scratch import SCRATCH, Scratch
 from inorder_worker.store.analyses import Job, Progress
 from inorder_worker.store.results import LOG_BYTES, RESULT_BYTES, last_lines, storable
 
@@ -86,7 +85,7 @@ class AnalysisProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._stopping: asyncio.Task[None] | None = None
-        self._scratch: str | None = None
+        self._scratch: Scratch | None = None
 
     @property
     def log(self) -> str:
@@ -95,7 +94,7 @@ class AnalysisProcess:
 
     async def start(self, job: Job, source: str, out: str | None) -> None:
         """Start the process. Raises OSError."""
-        self._scratch = scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="inorder-analysis-")
+        self._scratch = scratch = await asyncio.to_thread(Scratch, SCRATCH)
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -104,8 +103,8 @@ class AnalysisProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                env=environment(os.environ, scratch),
-                pass_fds=(writing,),
+                env=environment(os.environ, str(scratch.path)),
+                pass_fds=(writing, scratch.lock),
                 start_new_session=True,
             )
         except BaseException:
@@ -143,7 +142,8 @@ class AnalysisProcess:
 
     async def _clean(self) -> None:
         if self._scratch is not None:
-            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+            await asyncio.to_thread(self._scratch.remove)
+            self._scratch = None
 
     async def _stop(self, grace: float) -> None:
         self._signal(signal.SIGTERM)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from errno import EISDIR
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from inorder.errors import InvalidOption
+from inorder.scratch import unfinished
 from inorder_cli import options, output
 from inorder_cli.failures import ExitCode, needs
 
@@ -67,25 +67,20 @@ def report(
         return measure(traces, window_s=window, max_pairs=max_pairs, seed=seed)
 
     with _whole(out) as file:
-        file.write(render(result_of(path, measured), title))
+        file.write(render(result_of(path, measured), title).encode())
     output.say(f"the report is in {output.printable(str(out))}")
     return ExitCode.OK
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[TextIO]:
+def _whole(path: Path) -> Iterator[BinaryIO]:
     """Write a file whole or not at all. Raises InvalidOption, before anything is computed, where it cannot be."""
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
-        file = unfinished.open("x", encoding="utf-8")
-    except OSError as error:
-        allowed = f"a file that can be written, in a folder that exists ({error.strerror})"
-        raise InvalidOption("--out", str(path), allowed) from None
-    try:
-        with file:
-            yield file
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+            file = stack.enter_context(unfinished(path))
+        except OSError as error:
+            allowed = f"a file that can be written, in a folder that exists ({error.strerror})"
+            raise InvalidOption("--out", str(path), allowed) from None
+        yield file

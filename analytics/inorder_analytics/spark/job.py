@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from inorder.errors import InorderError, InvalidOption, UsageError
+from inorder.scratch import SCRATCH, Scratch
 from inorder.traces.schema import SCHEMA_VERSION
 from inorder_analytics import parts as putting
 from inorder_analytics import results
@@ -185,8 +185,11 @@ def _folder(out: str | None) -> Iterator[str]:
     if out is not None:
         yield out
         return
-    with tempfile.TemporaryDirectory(prefix="inorder-analysis-") as temporary:
-        yield temporary
+    temporary = Scratch(SCRATCH)
+    try:
+        yield str(temporary.path)
+    finally:
+        temporary.remove()
 
 
 @contextlib.contextmanager

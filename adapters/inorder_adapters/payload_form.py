@@ -17,7 +17,7 @@ from zlib import crc32
 
 PREFIX = b"inorder/1 "
 NO_STAMP = b"none"
-MAX_STAMP_BYTES = 65_536
+MAX_STAMP_BYTES = 2**20
 
 _STAMP = rb"[A-Za-z0-9_-]{1,%d}" % MAX_STAMP_BYTES
 _match_frame = re.compile(rb"%b(%b) ([0-9a-f]{8})\n" % (PREFIX, _STAMP)).match

@@ -9,9 +9,11 @@ from zlib import crc32
 import pytest
 
 from inorder.errors import MissingExtra
+from inorder.protocol.stamp import TotalStamp, decode_stamp, encode_stamp
 from inorder.testing.ens_recorder import look_alikes
 from inorder_adapters import mqtt, redis
 from inorder_adapters.payload_form import MAX_STAMP_BYTES, join, protect, split, wire_payload
+from inorder_adapters.stamp_property import MAX_PROPERTY_BYTES
 
 STAMPS = [b"x", b"AZaz09_-", b"s" * MAX_STAMP_BYTES]
 PAYLOADS = [b"", b"x", b"\n", bytes(range(256)), "caf\u00e9".encode(), *look_alikes()]
@@ -74,6 +76,15 @@ def test_random_bytes_come_back_whole() -> None:
 def test_what_cannot_be_a_stamp(stamp: bytes) -> None:
     raw = join(stamp, b"x")
     assert split(raw) == (None, raw)
+
+
+def test_a_stamp_that_is_too_long_for_a_property_comes_back() -> None:
+    """Durable readers of very many topics have such, whose entries nothing implies (R21)."""
+    stamp = TotalStamp(2**31, 1, 1, [part for topic in range(2, 50_000) for part in (topic, 2**16 + topic)])
+    text = encode_stamp(stamp)
+    assert len(text) > MAX_PROPERTY_BYTES
+    found, payload = split(wire_payload(text, b"x", retain=False))
+    assert (payload, found and decode_stamp(found)) == (b"x", stamp)
 
 
 def test_an_empty_kept_message_stays_empty() -> None:

@@ -64,6 +64,15 @@ def test_all_topics_together_keep_so_many_numbers_and_forget_the_oldest() -> Non
     assert [each.state for each in answer.answers] == [NumberState.CONFIRMED] * (20 - answer.expired_through)
 
 
+def test_no_more_is_forgotten_than_is_too_much() -> None:
+    cluster, kept = _cluster(numbers_kept=3), []
+    for name in NAMES[:5]:
+        cluster.now += 1
+        _published(cluster, name)
+        kept.append(_kept(cluster.stages[0]))
+    assert kept == [1, 2, 3, 3, 3]
+
+
 def test_topics_that_nobody_uses_any_more_are_forgotten_for_those_that_are_used() -> None:
     cluster = _cluster(numbers_kept=20)
     for name in NAMES[1:]:
@@ -109,6 +118,27 @@ def test_a_number_is_forgotten_when_it_is_old_enough_and_not_much_later() -> Non
     assert (_kept(cluster.stages[0]), cluster.stages[0].next_deadline()) == (0, None)
     assert cluster.stamp("p", "t0").number == 201
     assert cluster.ask("t0", 1, 201).expired_through == 200
+
+
+def test_who_has_forgotten_what_was_old_enough_waits_for_the_next_one_and_no_longer() -> None:
+    cluster = _cluster(number_age_ms=AGE)
+    for name in NAMES[:2]:
+        _published(cluster, name)
+        cluster.now += PAUSE_MS // 5
+    due = cluster.stages[0].next_deadline()
+    assert due is not None
+    cluster.now = due
+    cluster.step(0, Tick())
+    assert cluster.stages[0].next_deadline() == due + PAUSE_MS // 5
+
+
+def test_a_topic_without_an_event_log_keeps_nothing_for_one() -> None:
+    """R18: what a log that begins later would begin behind is told by what is remembered then."""
+    cluster = _cluster(number_retention=32)
+    _published(cluster, NAMES[0], 80)
+    manager = cluster.stages[0]._state.topics[1]
+    assert manager.expired > 0
+    assert manager.log_base is None
 
 
 def test_an_old_number_that_is_open_is_looked_at_again_after_a_pause() -> None:

@@ -19,7 +19,7 @@ from tests.core.cluster import Cluster
 from inorder.protocol.deadlines import SPARE, Deadlines
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import NewEvent, SpaceFilter
-from inorder_worker.sequencer.bits import bit_set, members
+from inorder_worker.sequencer.bits import bit_set, members, packed, unpacked
 from inorder_worker.sequencer.commands import (
     AnyCommand,
     ChangeSubscription,
@@ -220,6 +220,7 @@ def test_a_bit_set_has_the_members_that_it_was_made_of(width: int, step: int) ->
     assert bits == sum(1 << topic for topic in topics)
     assert list(members(bits)) == topics[::-1]
     assert (bit_set([]), list(members(0))) == (0, [])
+    assert (unpacked(packed(bits)), len(packed(bits))) == (bits, -(-bits.bit_length() // 8))
 
 
 def test_who_takes_and_leaves_topics_again_and_again_leaves_no_more_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.core.cluster import Cluster, wild
+from tests.core.cluster import Cluster, entries, wild
 
 from inorder.protocol.names import exact
 from inorder.protocol.wire import SpaceFilter
@@ -151,3 +151,16 @@ def test_r13_a_new_topic_joins_the_groups_of_topics_that_had_events_before() -> 
     for name in ("m/b", *others):
         cluster.stamp("q", name)
     assert cluster.stamp("p", "m/a").deps == [new, 1]
+
+
+def test_r22_an_entry_covers_no_event_of_a_topic_outside_of_its_group() -> None:
+    """R22, rule 3: the active reader of all three waits for both; v has its place beside t for one that lingers."""
+    cluster = Cluster({"t": 0, "v": 0, "c": 0})
+    cluster.open_all("p", "q", "A", "B", "C")
+    cluster.subscribe("A", "t", "v", "c")
+    cluster.subscribe("B", "t", "v")
+    cluster.subscribe("C", "t", "c")
+    cluster.subscribe("B")
+    for name in "vc":
+        cluster.stamp("p", name)
+    assert entries(cluster.stamp("q", "t")) == {cluster.ids["v"]: 1, cluster.ids["c"]: 1}

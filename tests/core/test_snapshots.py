@@ -151,6 +151,10 @@ def test_a_slice_of_a_snapshot_is_as_long_with_ten_times_as_many_numbers() -> No
     assert slices[1] > 2 + slices[0]
 
 
+def test_a_small_stage_is_written_in_one_slice() -> None:
+    assert all(stage.picture().go_on() for stage in _busy())
+
+
 def test_a_picture_that_is_dropped_is_not_drawn_and_a_second_one_waits_for_its_end() -> None:
     stage = _busy()[0]
     first = stage.picture()

@@ -99,3 +99,12 @@ def test_r22_topics_that_begin_do_so_before_those_that_were_left_end() -> None:
     starts = [TopicStart(info(each), 0, []) for each in (2, 3)]
     hand.endpoint.receive(Subscribed(2, starts, left=[TopicStart(info(1), 0, [])]))
     assert hand.words() == ["t/3 1 in_order", "t/2 1 in_order"]
+
+
+def test_r22_who_leaves_everything_lets_go_of_it_at_once() -> None:
+    hand = Hand()
+    hand.subscribe("t/1", "t/2")
+    hand.arrive(1, 2)
+    hand.endpoint.broker_answered(hand.endpoint.change([], [(SPACE, mqtt_filter(each)) for each in ("t/1", "t/2")]))
+    assert hand.endpoint.describe()["clock"] == {}
+    assert not hand.endpoint.subscribing.drains

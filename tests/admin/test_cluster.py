@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.admin.fake_worker import FakeWorker
@@ -170,6 +171,31 @@ async def test_a_question_that_got_no_answer_is_asked_once_more() -> None:
     async with closes(ShowOrder, times=2) as worker, Cluster([worker.address]) as cluster:
         with pytest.raises(WorkerUnreachable, match="closed the connection"):
             await cluster.order()
+
+
+async def test_nothing_is_asked_over_a_connection_that_is_just_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader hears of the end a turn of the event loop later; until then uvloop raises for what is written."""
+    connect, write, writers = asyncio.open_connection, asyncio.StreamWriter.write, list[asyncio.StreamWriter]()
+
+    async def opened(*args: Any, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await connect(*args, **kwargs)
+        writers.append(writer)
+        return reader, writer
+
+    def written(writer: asyncio.StreamWriter, data: bytes) -> None:
+        if writer.is_closing():
+            raise RuntimeError("the handler is closed")
+        write(writer, data)
+
+    monkeypatch.setattr(asyncio, "open_connection", opened)
+    monkeypatch.setattr(asyncio.StreamWriter, "write", written)
+    async with closes(ShowOrder, times=0) as worker, Cluster([worker.address]) as cluster:
+        await cluster.order()
+        writers[-1].transport.abort()
+        assert (await cluster.order()).order_epoch == 1
+        assert worker.accepted == 2
+        writers[-1].transport.abort()
+        assert await cluster.change(2, [[]]) == 2, "it was certainly not made before"
 
 
 async def test_a_worker_that_dies_during_a_change_leaves_its_outcome_unknown() -> None:

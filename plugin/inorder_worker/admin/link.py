@@ -158,6 +158,8 @@ class Link:
 
         Raises NotDone, LinkLost, Forbidden, and Refused for a worker of an older release.
         """
+        if self._writer.is_closing():  # whoever reads hears of it next
+            self._end(self._lost("the connection has ended"))
         if self.ended is not None:
             raise NotDone(str(self.ended))
         Permissions(self.welcome.access).check_frame(type(frame))
@@ -182,7 +184,8 @@ class Link:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _write(self, frame: Frame) -> None:
-        self._writer.write(encode_frame(frame))
+        if not self._writer.is_closing():  # uvloop raises, asyncio is silent
+            self._writer.write(encode_frame(frame))
 
     async def _be_welcomed(self) -> None:
         found: Welcome | None = None

@@ -170,7 +170,7 @@ class StageLink:
                 silent += 1
                 if silent > 3:
                     raise TimedOut("a heartbeat", 3 * HEARTBEAT) from None
-                if self._sender is not None:
+                if self._sender is not None and not writer.is_closing():  # uvloop raises, asyncio is silent
                     writer.write(encode_frame(Ping()))
                 continue
             if not data:

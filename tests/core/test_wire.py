@@ -110,7 +110,7 @@ from inorder.protocol.wire import (
     encode_frame,
     encode_logged,
 )
-from inorder.protocol.wire.parts import MAX_FLAT, MAX_RANGES
+from inorder.protocol.wire.parts import MAX_EVENTS, MAX_FLAT, MAX_RANGES
 from inorder_worker.sequencer.link_wire import (
     LinkHello,
     decode_hello,
@@ -276,7 +276,7 @@ def test_no_list_in_a_clients_frame_may_be_of_any_length() -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        CreateTimestamps(0, 1, [NewEvent(1, 1)] * (MAX_LISTED + 1)),
+        CreateTimestamps(0, 1, [NewEvent(1, 1)] * (MAX_EVENTS + 1)),
         CreateTimestamps(0, 1, [NewEvent(1, 1, [1] * (MAX_FLAT + 1))]),
         Settle(0, 1, [1] * (MAX_RANGES + 1)),
         Resolve(1, [("s", "t")] * (MAX_LISTED + 1)),
@@ -290,7 +290,7 @@ def test_a_list_that_is_too_long_is_not_decoded(frame: Frame) -> None:
 
 def test_as_many_as_allowed_are_decoded() -> None:
     for frame in (
-        CreateTimestamps(0, 1, [NewEvent(1, 1)] * MAX_LISTED),
+        CreateTimestamps(0, 1, [NewEvent(1, 1)] * MAX_EVENTS),
         Settle(0, 1, [1] * MAX_RANGES),
         Subscribe(1, [SpaceFilter("s", exact("t"))] * MAX_FILTERS),
         SaveClock(1, [1] * MAX_FLAT),

@@ -12,8 +12,9 @@ from inorder.endpoint.homes import Homes
 from inorder.endpoint.path import Path
 from inorder.endpoint.publications import Publication, Publications, PublicationState
 from inorder.protocol.wire import CreateTimestamps, NewEvent
+from inorder.protocol.wire.parts import MAX_EVENTS
 
-MAX_BATCH = 512
+MAX_BATCH = MAX_EVENTS
 """Requests in one frame."""
 MAX_BATCH_BYTES = 512 * 1024
 """Bytes of contents for event logs (R18), and of what requests carry (R19), in one frame, unless a single one has

@@ -18,6 +18,9 @@ MAX_NUMBER: Final = 2**63 - 1
 MAX_LISTED: Final = 4_096
 """Things that a client lists in one frame: a frame of some MB has room for millions, each of which costs the worker, at
 its decoding alone, many times the bytes."""
+MAX_EVENTS: Final = 512
+"""Events in one request for timestamps: with very many groups of readers each of them costs milliseconds, and nobody
+else has a turn in between."""
 MAX_RANGES: Final = 4 * MAX_LISTED
 """Numbers in a list of ranges that a client tells, or asks for."""
 MAX_FLAT: Final = 262_144

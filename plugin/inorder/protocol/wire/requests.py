@@ -9,6 +9,7 @@ from msgspec import Meta
 from inorder.protocol.filters import MAX_FILTERS
 from inorder.protocol.wire.frame import Frame
 from inorder.protocol.wire.parts import (
+    MAX_EVENTS,
     ClientCounts,
     EventLife,
     FlatList,
@@ -64,7 +65,7 @@ class CreateTimestamps(Frame, tag=19):
 
     stage: int
     low: int
-    events: Listed[NewEvent]
+    events: Annotated[list[NewEvent], Meta(max_length=MAX_EVENTS)]
     order_epoch: int = 1
 
 

@@ -14,7 +14,7 @@ from inorder.protocol.deadlines import Deadlines
 
 
 class BrokersAgenda:
-    """The topics of one broker that wait until it is known what has been read (R24).
+    """The topics of one broker that wait for a proof of what was read (R24).
 
     Attributes:
         held: topics whose stage was to be asked, where too much was asked that may merely not be read yet; that of
@@ -100,7 +100,7 @@ class Agenda:
 
     @property
     def next_question(self) -> float | None:
-        """The time (s) at which :meth:`overdue` tells more topics, but for those that are held."""
+        """The time (s) at which :meth:`overdue` tells more topics; held ones do not count."""
         return self._questions.next
 
     def held_until(self, sparing: Sparing) -> float | None:
@@ -112,7 +112,7 @@ class Agenda:
         return sparing.until if all(self._readers[topic].missing.is_unread for topic in held) else 0.0
 
     def overdue(self, sparing: Sparing, now: float) -> Iterator[TopicReader]:
-        """Yield the readers that are to ask their stage now, first that of which something is missing for longest. Each
+        """Yield the readers that are to ask their stage now, the one that misses something for longest first. Each
         asks, and is noted, before the next one is taken. Held are those that would ask for more than ``sparing`` allows
         of what may not be read yet."""
         for topic in self._questions.take(now):

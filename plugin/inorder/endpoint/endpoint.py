@@ -300,8 +300,7 @@ class Endpoint:
         self.outbox.wants_flush = True
 
     def _repair(self, frame: Numbers | LoggedEvents, now: float) -> None:
-        """A stage or a log told of missing numbers. Where it no longer knows what is missing there, the topic begins
-        anew (R17, R18)."""
+        """A stage or a log told of missing numbers; where these are forgotten, the topic begins anew (R17, R18)."""
         interrupted = self.ordering.interrupted
         before = len(interrupted)
         if isinstance(frame, Numbers):

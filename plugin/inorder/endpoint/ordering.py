@@ -201,7 +201,7 @@ class OrderingModule:
         self._turns.unbegun.asked(topics)
 
     def names_unanswered(self, topics: Iterable[int]) -> None:
-        """Nobody answers for these names any more. Those that are still needed are to be asked for again."""
+        """Take note that nobody answers for these names any more; the awaited ones are to be asked for again."""
         self._turns.unbegun.unanswered(topics)
 
     def named(

@@ -298,7 +298,7 @@ class Turns:
             self.agenda.learned(reader.topic)
 
     def learn_late(self, reader: TopicReader, number: int, since: float) -> None:
-        """Take note that a number exists, and has done so for a while (s): it is asked for as if it was known then."""
+        """Take note of a number that counts as known since then (s), and is asked for accordingly."""
         self.learn(reader, number, since)
         self.agenda.note(reader)
 

@@ -92,7 +92,7 @@ class Unbegun:
             self.unasked.pop(topic, None)
 
     def unanswered(self, topics: Iterable[int]) -> None:
-        """Nobody answers for these names any more: as far as they are still awaited, they are to be asked for again."""
+        """Take note that nobody answers for these names any more; the awaited ones are to be asked for again."""
         for topic in topics:
             if (unbegun := self.topics.get(topic)) is not None and unbegun.is_awaited:
                 self.unasked[topic] = None

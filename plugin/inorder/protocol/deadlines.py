@@ -85,7 +85,7 @@ class Deadlines(Generic[K, TimeT]):
         return None if first is None else first[0]
 
     def take(self, now: TimeT) -> list[K]:
-        """Return those that are due by now, the earliest first, and pass them over until they are noted again."""
+        """Return the keys that are due by now, the earliest first, and pass over them until noted again."""
         taken = list[K]()
         while (first := self.first()) is not None and first[0] <= now:
             self.forget(first[1])

@@ -238,7 +238,7 @@ class Sessions:
     def _tell(
         self, client_id: str, connection: Connection, changed: dict[int, list[int]], positions: Positions
     ) -> None:
-        """Tell a client of heads that changed, by stage, or of all of them on a connection that was told none."""
+        """Tell a client of changed heads, by stage, or of all heads on a connection that was told none."""
         assert connection.session is not None
         if not connection.is_writable:
             connection.is_told = False  # once it reads again, all of them

@@ -76,6 +76,14 @@ def test_the_first_timestamps_behind_a_change_of_the_order_stay_small(
     assert system.most_entries(highest_first=highest_first) <= MOST
 
 
+def test_a_stage_that_is_back_knows_what_it_was_told() -> None:
+    system = System(2)
+    system.place(ALL_MOVE)
+    stages = system.sequencer._stages
+    stages[:] = [Stage.restore(each.snapshot()) for each in stages]
+    assert system.most_entries(highest_first=True) <= MOST
+
+
 def test_the_first_timestamps_behind_a_second_reader_of_everything_are_small() -> None:
     """R7: the subscription announces numbers of topics below that had nobody's group until then."""
     system = System(1)

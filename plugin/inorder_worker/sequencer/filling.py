@@ -23,8 +23,8 @@ class Cover(NamedTuple):
 
     Attributes:
         readers, active: of the entry's class.
-        strangers: topics whose earlier events it does not stand for, as a bit set: somebody who has these and the
-            timestamp's topic began the entry's topic behind its event.
+        strangers: topics whose earlier events it does not stand for, as a bit set: somebody who has these began the
+            entry's topic behind its event.
         told: of an event that did not pass here the stage that it passed, and that stage's tick: it stands only for
             what is told to have passed there before it (see ``telling``).
     """
@@ -112,7 +112,7 @@ class Reduction:
         if not self._is_reduced or (since := passed_at(other)) is None:
             return None
         growths, told = self._growths, () if other.has_passed else other.told[:2]
-        strangers = growths.begun_behind(topic, since, self._manager.id) if growths.latest >= since else 0
+        strangers = growths.begun_behind(topic, since) if growths.latest >= since else 0
         if not strangers and not told and not (self._active & ~its.active or self._readers & ~its.readers):
             return True
         if its.readers & (its.readers - 1):  # with one reader it has no group, and covers nothing

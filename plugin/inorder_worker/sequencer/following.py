@@ -79,7 +79,7 @@ class Following:
             deps += (other, number)
             its_manager = state.topics[other]
             if not group.is_durable:
-                strangers = state.growths.begun_behind(other, _passed_at(its_manager, number), manager.id)
+                strangers = state.growths.begun_behind(other, _passed_at(its_manager, number))
                 if not strangers and not its.active & ~read:
                     return
                 covers.append((read, strangers))

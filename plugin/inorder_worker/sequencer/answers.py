@@ -57,18 +57,19 @@ class Answers:
         self._answer(ride, self._starts(ride), bases)
 
     def _starts(self, ride: SubscribedRide) -> list[TopicStart]:
-        state, clocks = self._state, dict(pairs(ride.starts))
-        found = {each.topic: each for each in ride.resumed}
-        return [
-            start_of(
-                state, ride, TopicStart(state.info(topic), clocks[topic], ride.bases.get(topic, [])), found.get(topic)
-            )
+        state, clocks, bases = self._state, dict(pairs(ride.starts)), ride.bases
+        starts = [
+            TopicStart(state.info(topic), clocks[topic], bases.get(topic) or [])
             for topic in ride.topics
             if topic in state.topics
         ]
+        if not ride.resumed:
+            return starts
+        found = {each.topic: each for each in ride.resumed}
+        return [start_of(state, ride, start, found.get(start.topic.id)) for start in starts]
 
     def _answer(self, ride: SubscribedRide, topics: list[TopicStart], bases: list[SharedBase]) -> None:
-        state, clocks = self._state, dict(pairs(ride.starts))
+        state, clocks = self._state, dict(pairs(ride.starts)) if ride.left else {}
         left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left if topic in state.topics]
         reached = saved_ticks(state, ride)
         answer, room = Subscribed(ride.version, [], more=True, left=[], reached=reached, bases=[]), MAX_ENTRIES

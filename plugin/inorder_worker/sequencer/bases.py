@@ -14,6 +14,7 @@ changed last; what they followed before then has a number up to the one that eac
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from inorder.protocol.pairs import joined, triples
@@ -36,17 +37,17 @@ def add_reached(state: StageState, ride: SubscriptionRide, kept: Collection[int]
         for topic in sorted(kept)
         if (its := topics[topic]).stage == state.index and its.number
     )
-    for topic in ride.fresh if kept else ():
-        base = topics[topic].base
-        if entries := joined((other, number) for other, number in base.items() if other in kept):
+    following = (topic for topic in ride.fresh if topics[topic].base) if kept else ()
+    for topic in following:
+        if entries := joined(each for each in topics[topic].base.items() if each[0] in kept):
             ride.bases[topic] = ride.bases.get(topic, []) + entries
 
 
 def shared_bases(state: StageState, begun: Iterable[int], kept: list[int]) -> list[SharedBase]:
     """Return the bases of begun topics, those of one stage together; ``kept``: triples, see the ride."""
-    by_stage: dict[int, list[int]] = {}
+    by_stage, known = defaultdict[int, list[int]](list), state.topics
     for topic in begun if kept else ():
-        by_stage.setdefault(state.topics[topic].stage, []).append(topic)
+        by_stage[known[topic].stage].append(topic)
     return [SharedBase(topics, _numbers(state, stage, kept)) for stage, topics in sorted(by_stage.items())]
 
 

@@ -9,8 +9,8 @@ are; and a reader that comes or goes changes classes as a whole.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterator
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Iterator
+from operator import attrgetter, itemgetter
 
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.topic_manager import TopicManager
@@ -176,7 +176,8 @@ class ReaderClasses:
             return
         self.latest = None
         other = self._class(*key)
-        other.risen = _merged(other.risen, self._take_out(its, part))
+        moving = self._take_out(its, part)
+        other.risen = _by_rise((other.risen | moving).values()) if other.risen else moving
         other.topics |= part
         other.group = None
         self._of.update(dict.fromkeys(members(part), other))
@@ -193,15 +194,10 @@ class ReaderClasses:
             its.topics, (moving, its.risen) = 0, (its.risen, {})
             return moving
         its.topics &= ~part
-        wanted = set(members(part))
-        moving = {topic: each for topic, each in its.risen.items() if topic in wanted}
-        for topic in moving:
-            del its.risen[topic]
-        return moving
+        found = [each for topic in members(part) if (each := its.risen.pop(topic, None)) is not None]
+        return _by_rise(found)
 
 
-def _merged(one: dict[int, TopicManager], other: dict[int, TopicManager]) -> dict[int, TopicManager]:
-    """Return the topics of both, in the order of their rise."""
-    if not one or not other:
-        return one or other
-    return dict(sorted((one | other).items(), key=lambda each: each[1].tick))
+def _by_rise(topics: Iterable[TopicManager]) -> dict[int, TopicManager]:
+    """Return topics in the order of their rise; no two rose at the same tick."""
+    return {each.id: each for each in sorted(topics, key=attrgetter("tick"))}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.core.cluster import Cluster
 
-from inorder.protocol.deadlines import SPARE, Deadlines
+from inorder.protocol.deadlines import SPARE
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import NewEvent, SpaceFilter
 from inorder_worker.sequencer.bits import bit_set, members, packed, unpacked
@@ -430,28 +430,6 @@ def test_who_comes_and_goes_again_and_again_leaves_no_more_times_behind() -> Non
         stage.step(OpenSession("one", 1), now)
         assert stage.next_deadline() == 60_000
     assert len(stage._state.deadlines) <= SPARE + 2
-
-
-def test_times_that_do_not_count_any_more_are_cleared_out() -> None:
-    due = {("one", 1): 1000, ("two", 1): 5000}
-    deadlines = Deadlines(due.get)
-    deadlines.begin(due)
-    deadlines.begin([("two", 1)])
-    assert (deadlines.first(), len(deadlines)) == ((5000, ("two", 1)), 1), "the other one is forgotten"
-    deadlines.begin(due)
-    longest = 0
-    for when in range(999, 800, -1):
-        due["one", 1] = when
-        deadlines.note(("one", 1))
-        longest = max(longest, len(deadlines))
-        assert deadlines.first() == (when, ("one", 1))
-    assert longest == SPARE + 2 * len(due)
-    due["one", 1] = 6000
-    assert deadlines.first() == (5000, ("two", 1)), "too early is put right"
-    del due["two", 1]
-    assert deadlines.first() == (6000, ("one", 1))
-    del due["one", 1]
-    assert (deadlines.first(), len(deadlines)) == (None, 0)
 
 
 def test_a_publisher_that_confirms_one_by_one_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:

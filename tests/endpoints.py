@@ -215,9 +215,7 @@ class Driven(Generic[M]):
 
     def _missed(self, effect: Missed) -> None:
         gap = effect.gap
-        topic = self.endpoint.arrivals.topic_id(gap.space, gap.topic)
-        assert topic is not None
-        self.history.report(topic, gap.first, gap.last, str(gap.reason))
+        self.history.report(effect.topic, gap.first, gap.last, str(gap.reason))
         self.told(gap)
 
     def _expired(self, _: Expired) -> None:

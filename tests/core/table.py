@@ -112,9 +112,9 @@ class Table(Cluster):
         self.away.discard(client)
         for stage in range(len(self.stages)):
             for frame in self.step(stage, self._hello(client, stage)):
-                assert isinstance(frame, Opened)
-                self.answers[stage, client].remove(frame)
-                self.clients[client].opened(frame)
+                if isinstance(frame, Opened):
+                    self.answers[stage, client].remove(frame)
+                    self.clients[client].opened(frame)
 
     def _cut(self, client: str) -> None:
         for stage in range(len(self.stages)):

@@ -119,17 +119,17 @@ def test_an_operator_hears_what_became_of_a_rule_and_which_there_are(monkeypatch
         return list(cluster.step(0, SetLogRule(client, 1, 7, rule, is_on)))
 
     assert change(rules[0], False) == [Done(7, "there is no such rule")]
-    assert cluster.stages[0].show_logs(ShowLogs(3)) == Logs(3, [], [])
+    assert cluster.stages[0].log.show(ShowLogs(3)) == Logs(3, [], [])
     assert [change(each, True) for each in rules] == [[Done(7)]] * 3
     assert change(rules[1], False) == [Done(7)]
     assert change(rules[1], True, client="") == [], "settings ask for it, and hear nothing"
     told = [rules[0], rules[2], rules[1]]
     topics = [cluster.stages[0]._state.info(topic) for topic in (1, 2, 3)]
-    assert cluster.stages[0].show_logs(ShowLogs(3)) == Logs(3, told, topics)
-    assert cluster.stages[0].show_logs(ShowLogs(3, limit=2)) == Logs(3, told, topics[:2], 2)
-    assert cluster.stages[0].show_logs(ShowLogs(3, 2, limit=2)) == Logs(3, [], topics[2:])
+    assert cluster.stages[0].log.show(ShowLogs(3)) == Logs(3, told, topics)
+    assert cluster.stages[0].log.show(ShowLogs(3, limit=2)) == Logs(3, told, topics[:2], 2)
+    assert cluster.stages[0].log.show(ShowLogs(3, 2, limit=2)) == Logs(3, [], topics[2:])
     monkeypatch.setattr(event_log, "TOPICS_IN_FRAME", 1)
-    assert cluster.stages[0].show_logs(ShowLogs(3, 1)) == Logs(3, [], topics[1:2], 2)
+    assert cluster.stages[0].log.show(ShowLogs(3, 1)) == Logs(3, [], topics[1:2], 2)
 
 
 def test_a_log_that_is_turned_off_is_forgotten() -> None:

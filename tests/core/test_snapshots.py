@@ -57,7 +57,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
     del found["tally"], found["_rules"]  # counts of a process; data
     readers, deadlines, ages = (found.pop(name) for name in ("overlaps", "deadlines", "ages"))
     rules, lingers = found.pop("_logged"), list(found.pop("lingers"))
-    assert found.keys() > {"topics", "by_name", "on_stage", "connected", "last_topic", "sessions"}
+    assert found.keys() > {"topics", "by_name", "on_stage", "connected", "sessions"}
     orders = {name: list(found[name]) for name in ("topics", "gone", "ended", "sessions")}
     return found | {
         "orders": orders,
@@ -74,6 +74,8 @@ def _anything(rng: random.Random, cluster: Cluster, names: list[str]) -> None:
     """Do something that changes topics: here, above, or all of them."""
     cluster.now += rng.randrange(3_000)
     name = rng.choice(names)
+    if any(cluster.stages[1].stage_of(cluster.ids[each]) is None for each in names):
+        return  # topics have ended
     match rng.randrange(12):
         case 0:
             cluster.subscribe(rng.choice("xy"), *rng.sample(names, rng.randrange(4)))

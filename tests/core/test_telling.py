@@ -19,8 +19,9 @@ from inorder_worker.sequencer.reader_changes import CHANGES_KEPT, ReaderChanges
 from inorder_worker.sequencer.stage import Stage
 
 TOPICS, STAGES = 60, 3
-MOST = 2 * STAGES
-"""Entries: each stage that a timestamp passes adds one of each stage that events there have passed, or fewer."""
+MOST = 2 * STAGES + 1
+"""Entries: each stage that a timestamp passes adds one of each stage that events there have passed, or fewer; and one
+may be of the publisher's own last event (R19)."""
 IDS = range(1, TOPICS + 1)
 ALL = [SpaceFilter("s", wild("#"))]
 Stages = Sequence[Sequence[int]]

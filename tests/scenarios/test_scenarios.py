@@ -45,6 +45,7 @@ NEEDS: dict[str, str] = {
     "r21_a_topic_that_joins_a_group": "gained",
     "r22_left_is_read_on": "drain",
     "r22_begun_behind_its_event": "fresh",
+    "r22_begun_before_its_topic": "fresh",
     "r22_no_event_in_this_order": "real",
     "r22_begun_before_the_order_changed": "begun_elsewhere",
     "r22_a_reader_without_it": "readers",

@@ -14,6 +14,7 @@ from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
     Frame,
+    Heads,
     LoggedEvent,
     LoggedEvents,
     NameTopics,
@@ -22,7 +23,7 @@ from inorder.protocol.wire import (
     Renew,
     Renewed,
 )
-from inorder_analytics.checks import EventId, Place, highest
+from inorder_analytics.checks import EventId, Place, Unfinished, highest
 from inorder_worker.sequencer.commands import (
     AnyCommand,
     Create,
@@ -89,7 +90,7 @@ class Host:
         self.opened.append((_encode(command), self.now))
         lingering = len(self.stage._state.lingers)
         retired = self.stage.inspection.figures().retired if self.world.profile.topic_ttl else 0
-        homes_epoch = self.stage._state.homes_epoch
+        homes_epoch, topics = self.stage._state.homes_epoch, len(self.stage._state.topics)
         sessions = set(self.stage._state.sessions) if isinstance(command, Tick) else set[SessionKey]()
         self.effects += self._with_contents(command, self.stage.step(command, self.now))
         self.world.history.ended |= sessions - self.stage._state.sessions.keys()
@@ -99,6 +100,7 @@ class Host:
         if self.world.profile.topic_ttl:
             self.world.done["retired"] += max(0, self.stage.inspection.figures().retired - retired)
             self.world.done["revived"] += max(0, retired - self.stage.inspection.figures().retired)
+            self.world.done["ended"] += max(0, topics - len(self.stage._state.topics))
         self.note_states()
 
     def _with_contents(self, command: AnyCommand, effects: list[Effect]) -> list[Effect]:
@@ -199,6 +201,7 @@ class Host:
             if isinstance(effect, Send):
                 self.world.hosts[effect.stage].links.setdefault(self.index, deque()).append(effect)
             elif isinstance(effect, Reply):
+                self._check_read(effect)
                 self.world.reply(self.index, effect)
             else:
                 self._keep(effect)
@@ -206,6 +209,15 @@ class Host:
             if other is not self and self.world.passes(self.index, other.index):
                 other.stage.acknowledge(self.index, self.stage.received(other.index))
         return True
+
+    def _check_read(self, effect: Reply) -> None:
+        """A topic ends when whoever reads it has read, or reported, all of it."""
+        client, history = self.world.clients.get(effect.client_id), self.world.history
+        if isinstance(effect.frame, Heads) and client is not None and client.incarnation == effect.incarnation:
+            for topic in effect.frame.ended:
+                head, is_left = history.heads[topic], topic in client.module.left  # what was left is told to nobody
+                if client.module.clock.get(topic, head) < head and not is_left:
+                    history.unfinished.append(Unfinished(client.name, f"topic {topic} not read to its end"))
 
     def _note_ends(self) -> None:
         """Tell the run's clients whose subscriptions are over since the last commit; they know nothing of it."""
@@ -219,6 +231,8 @@ class Host:
         if always or self.world.retention < 100 or self.world.profile.topic_ttl:
             states, unheard = self.world.history.states, self.world.history.unheard
             for manager in self.stage._state.topics.values():
+                if manager.stage == self.index:
+                    self.world.history.heads[manager.id] = manager.head
                 for record in manager.records.values():
                     place = record.topic, record.number
                     is_released = record.state is NumberState.VOID and place in self.world.released

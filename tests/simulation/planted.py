@@ -24,16 +24,19 @@ from inorder.endpoint.durable import SavedClock
 from inorder.endpoint.endpoint import Endpoint
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.limits import Limits
+from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.subscribing import Subscribing
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
-from inorder.protocol.wire import NumberAnswer, NumberState
+from inorder.protocol.wire import NewEvent, NumberAnswer, NumberState
 from inorder_worker.sequencer import retiring, stamping
 from inorder_worker.sequencer.commands import Create, Send
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
+from inorder_worker.sequencer.sequencing import Overlaps
 from inorder_worker.sequencer.sessions import Sessions
 from inorder_worker.sequencer.settling import Settling
 from inorder_worker.sequencer.stage import Stage
@@ -205,6 +208,34 @@ def retired_open(patch: Patch) -> None:
     patch.setattr(retiring, "_is_open", lambda manager: False)
 
 
+def ended_unread(patch: Patch) -> None:
+    """A topic ends at once, though its readers may lack some of it."""
+    patch.setattr(Overlaps, "is_read_by", lambda self, topic, clients: True)
+
+
+def read_too_early(patch: Patch) -> None:
+    """A client says that it has read a topic to its end when it hears of that end."""
+    patch.setattr(OrderingModule, "has_read", lambda self, topic, number: True)
+
+
+def ended_open(patch: Patch) -> None:
+    """A topic ends although it has numbers of which nobody knows yet what became of them."""
+    patch.setattr(retiring, "_is_open", lambda manager: False)
+
+
+def numbered_behind_a_refusal(patch: Patch) -> None:
+    """R19: requests behind one of a topic that has ended get their numbers before it."""
+    whole = Ending.admitted
+
+    def admitted(self: Ending, session: Session, command: Create) -> list[NewEvent]:
+        taken = whole(self, session, command)
+        if command.refusals < session.refusals or len(taken) == len(command.events):
+            return taken
+        return [each for each in command.events if not self._state.has_ended(each.topic)]
+
+    patch.setattr(Ending, "admitted", admitted)
+
+
 def hasty(patch: Patch) -> None:
     """R12, R19: a client asks before it has heard what the stages have dropped of its session."""
     whole = Client.connect
@@ -355,6 +386,10 @@ _BUGS = (
     Bug(without.real, "told", 5, first=6),
     Bug(restarted_numbers, "idle", 4, first=253),
     Bug(retired_open, "idle", 20),
+    Bug(ended_unread, "ended", 20),
+    Bug(read_too_early, "ended", 20),
+    Bug(ended_open, "ended", 20),
+    Bug(numbered_behind_a_refusal, "ended", 40),
     Bug(logged_voids, "logged", 20, first=11),
     Bug(without.barriers, "stopped", 15, first=11),
     Bug(believed, "lies", 5, first=5),

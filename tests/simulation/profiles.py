@@ -28,7 +28,7 @@ class Profile:
         slow_reader: all events are slow to reach the first client, and no other one.
         deaf: of clients slow to hear answers.
         modes: how its clients wait, one group of modes for the run, one mode of it for each client.
-        wildcards: the share of runs with wildcard filters.
+        wildcards: the share of runs with wildcard filters. all_wild: there are no others.
         loss, reordering: shares of the broker's messages.
         retention: numbers that a topic manager remembers one by one.
         linger, topic_ttl: s. popularity_window_ms, publisher_grace_ms, session_timeout_ms: see StageSettings.
@@ -61,6 +61,7 @@ class Profile:
     slow_reader: bool = False
     deaf: float = 0.0
     wildcards: float = 0.5
+    all_wild: bool = False
     loss: tuple[float, ...] = (0.0, 0.02, 0.1)
     reordering: tuple[float, ...] = (0.0, 0.5, 1.0)
     retention: tuple[int, ...] = (10_000, 10_000, 4)
@@ -259,6 +260,15 @@ IDLE = Profile(
     session_timeout_ms=(30_000,), popularity_window_ms=(0,)
 )  # fmt: skip
 """Topics are left by all, retire, and are taken again."""
+ENDED = Profile(
+    "ended", stages=(1, 1, 2, 3), topics=(2, 3), new_topics=(2, 3), wildcards=1.0, all_wild=True, topic_ttl=0.5,
+    weights={
+        "change": 0.5, "reorder": 0.3, "time": 3.0, "tick": 6.0, "publish": 1.5, "crash": 2.0, "snapshot": 2.0,
+        "flow": 3.0, "jump": 0.5, "arrive": 0.4
+    },
+    popularity_window_ms=(0,), slow=0.5
+)  # fmt: skip
+"""Topics end under wildcards, and their names are used again, while clients and stages come and go."""
 LOGGED = Profile(
     "logged", modes=(STRICT, STRICT, MIXED), stages=(1, 1, 2, 3), loss=(0.1, 0.3, 0.6), first=(2, 3), logged=True,
     session_timeout_ms=(3_600_000,), publisher_grace_ms=(2_000,), retention=(10_000, 10_000, 40),
@@ -357,6 +367,7 @@ PROFILES = {
         ORDER,
         REORDERED,
         IDLE,
+        ENDED,
         LOGGED,
         DURABLE,
         RELEASED,

@@ -116,7 +116,7 @@ class World:
             host.commit()
         while profile.logged and any(host.step(rng) or host.commit() for host in self.hosts):
             pass  # logs are on everywhere before anything is published
-        self.possible = [exact(each) for each in self.names + self.new_names]
+        self.possible = [] if profile.all_wild else [exact(each) for each in self.names + self.new_names]
         if rng.random() < profile.wildcards:
             self.possible += [wild("t/#"), wild("n/#"), wild("+/1"), wild("#")]
 
@@ -329,7 +329,8 @@ class World:
     def _reorder(self, *_: object) -> None:
         """R14: two topics change places, or all are placed anew."""
         bottom, rng = self.hosts[-1], self.rng
-        order = list(bottom.stage._state.order)
+        if not (order := list(bottom.stage._state.order)):
+            return  # all topics have ended
         homes = {topic: bottom.stage.stage_of(topic) for topic in order}
         if rng.random() < 0.3:
             homes = {topic: rng.randrange(len(self.hosts)) for topic in order}

@@ -214,7 +214,8 @@ async def test_what_is_known_of_logs_is_what_the_store_has() -> None:
 async def test_logs_are_counted_that_come_to_a_stage_which_is_here() -> None:
     """R14: their rows were written by another worker."""
     found = (3, [7, 8])
-    stage = SimpleNamespace(logs_since=lambda since: found if since < found[0] else (found[0], []))
+    log = SimpleNamespace(since=lambda since: found if since < found[0] else (found[0], []))
+    stage = SimpleNamespace(log=log)
     context = Mock(stages={0: SimpleNamespace(stage=stage)})
     bounds = log_bounds.LogBounds(context, Mock(), Mock())
     sizes = bounds._sizes

@@ -110,14 +110,14 @@ def test_logs_of_topics_with_long_names_are_told_in_frames_that_fit() -> None:
     made(stage)
     told(stage, SetLogRule("boss", 1, 1, LogRule("s", ALL), is_on=True))
     assert fit(told(stage, OpenSession("reader", 1)))
-    logs = shown(lambda after: stage.show_logs(ShowLogs(1, after)))
+    logs = shown(lambda after: stage.log.show(ShowLogs(1, after)))
     assert fit(logs)
     assert [len(each.rules) for each in logs] == [1] + [0] * (len(logs) - 1)
     assert [each.id for part in logs for each in part.topics] == [*range(1, COUNT + 1)]
-    named = stage.show_logs(ShowLogs(1, names=[("s", "none"), ("s", "007".ljust(MAX_NAME_BYTES, "n"))]))
+    named = stage.log.show(ShowLogs(1, names=[("s", "none"), ("s", "007".ljust(MAX_NAME_BYTES, "n"))]))
     assert (named.rules, [each.id for each in named.topics], named.behind) == ([], [8], 0)
-    assert len(stage.show_logs(ShowLogs(1, limit=0)).rules) == 1
-    assert stage.show_logs(ShowLogs(1, limit=0)).behind == 0
+    assert len(stage.log.show(ShowLogs(1, limit=0)).rules) == 1
+    assert stage.log.show(ShowLogs(1, limit=0)).behind == 0
 
 
 def test_a_page_costs_what_it_holds_however_many_topics_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +131,10 @@ def test_a_page_costs_what_it_holds_however_many_topics_there_are(monkeypatch: p
         asked = [
             lambda: stage.inspection.topics(ShowTopics(1, 0, count - 10)),
             lambda: stage.inspection.topics(ShowTopics(1, 0)),
-            lambda: stage.show_logs(ShowLogs(1)),
-            lambda: stage.show_logs(ShowLogs(1, names=[("s", "1")])),
+            lambda: stage.log.show(ShowLogs(1)),
+            lambda: stage.log.show(ShowLogs(1, names=[("s", "1")])),
         ]
-        logs = shown(lambda after: stage.show_logs(ShowLogs(1, after)))
+        logs = shown(lambda after: stage.log.show(ShowLogs(1, after)))
         assert [each.id for part in logs for each in part.topics] == [2]
         return [steps(each) for each in asked]
 

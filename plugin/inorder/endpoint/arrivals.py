@@ -107,6 +107,14 @@ class Arrivals:
             self._names[info.id] = info
             self._ids[info.space, info.name] = info.id
 
+    def forget(self, topics: Iterable[int]) -> None:
+        """Forget the names of topics that have ended."""
+        for topic in topics:
+            info = self._names.pop(topic, None)
+            if info is not None and self._ids.get((info.space, info.name)) == topic:
+                del self._ids[info.space, info.name]
+                self._routes.forget(info.space, info.name)
+
     def enter_domain(self, domain: int) -> None:
         """The workers serve another domain: ids stand for other topics there."""
         self.domain = domain
@@ -350,7 +358,8 @@ class Arrivals:
         if found.reason == "unstamped":
             hint = "messages without stamps arrived instead: a bridge or an old protocol version strips them"
             self._alarm("unstamped", info.space, info.name, found.first, hint)
-        self._outbox.effects.append(Missed(Gap(info.space, info.name, found.first, found.last, found.reason)))
+        gap = Gap(info.space, info.name, found.first, found.last, found.reason)
+        self._outbox.effects.append(Missed(gap, found.topic))
 
     def caught_up(self, space: str, now: float) -> None:
         """Take note that a barrier has come back: the client has read all that its broker had before (R24)."""

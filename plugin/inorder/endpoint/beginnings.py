@@ -43,13 +43,24 @@ class Beginnings:
         }
         for start in starts:
             self._begin(start, shared.get(start.topic.id, []), now)
+        self._report_ended(begun)
         self._unbegun.subscribed(filters=filters)
         self._receive_parked(self._unbegun.decided(self._turns.readers), now)
         self.is_restored = False
 
-    def named(self, mine: Iterable[int], foreign: Iterable[int], left: Iterable[int], now: float) -> None:
+    def _report_ended(self, begun: Mapping[int, int]) -> None:
+        """Topics that were to begin anew have ended meanwhile. How far they went nobody knows any more."""
+        interrupted = self._unbegun.interrupted
+        for topic in [each for each in interrupted if each not in begun]:
+            first = interrupted.pop(topic)
+            self._turns.out.append(GapFound(topic, first, first, GapReason.EXPIRED))
+
+    def named(
+        self, mine: Iterable[int], foreign: Iterable[int], left: Iterable[int], over: Iterable[int], now: float
+    ) -> None:
         """Take the names of unknown topics: those of this subscription are younger than it and begin at 0 (R13). So do
-        those of a subscription that was ``left`` meanwhile, which are only read on (R22)."""
+        those of a subscription that was ``left`` meanwhile, which are only read on (R22). Those that no worker knows
+        are ``over``: they have ended."""
         decided: list[int] = []
         self._turns.left.update(left)
         for topic in (*mine, *left):
@@ -59,6 +70,9 @@ class Beginnings:
             decided.append(topic)
         for topic in foreign:
             self._unbegun.foreign(topic)
+            decided.append(topic)
+        for topic in over:
+            self._unbegun.over(topic)
             decided.append(topic)
         self._receive_parked(decided, now)
 
@@ -135,6 +149,15 @@ class Beginnings:
             awake.extend(self._unbegun.leave(topic).held)
         self._turns.run(awake, now)
         self._suspicion.settle(set(), now)
+
+    def ended(self, topics: Iterable[int], now: float) -> None:
+        """Topics have ended, and are read; all that waits for them may go."""
+        turns, awake = self._turns, deque[Sequenced]()
+        for topic in topics:
+            awake.extend(turns.let_go(topic) if topic in turns.left else turns.end([topic]))
+            self._unbegun.interrupted.pop(topic, None)
+            awake.extend(self._unbegun.leave(topic).held)
+        turns.run(awake, now)
 
     def leave(self, topics: Iterable[int], now: float) -> None:
         """Topics are left: they are read on until it is known how far (R22). Those that have not begun end."""

@@ -103,9 +103,10 @@ class Notify(Effect):
 
 
 class Missed(Effect):
-    """Tell of a gap."""
+    """Tell of a gap. ``topic``: the id of its topic, for a name may have had others before."""
 
     gap: Gap
+    topic: int
 
 
 class Published(Effect):

@@ -27,6 +27,7 @@ from inorder.endpoint.effects import (
     Ended,
     Outbox,
 )
+from inorder.endpoint.endings import Endings
 from inorder.endpoint.lease import Lease
 from inorder.endpoint.notifications import Event, Gap, Reconnected
 from inorder.endpoint.ordering import OrderingModule
@@ -95,7 +96,7 @@ class Endpoint:
     Attributes:
         outbox: the effects, and what is wanted of the owner.
         arrived: a broker notified: called with its space and the arrival.
-        ordering, subscriber, routes, arrivals, lease, publishing, subscribing, asking: its parts; to be looked at only.
+        ordering, subscriber, routes, arrivals, lease, publishing, subscribing, asking, endings: its parts, to look at.
         durable: a durable client's saved clock; ``None`` for others.
     """
 
@@ -121,6 +122,7 @@ class Endpoint:
         )
         self.publishing = Publishing(outbox, clock, self.arrivals, times.settle_delay)
         self.asking = Asking(self.ordering, self.subscriber, outbox)
+        self.endings = Endings(self.subscriber, self.ordering, self.arrivals, outbox, clock)
         saving = outbox, clock, self.arrivals, times.save_delay
         self.durable = SavedClock(*saving, has_ticks=mode != "strict") if durable else None
 
@@ -167,13 +169,9 @@ class Endpoint:
 
     def greeting(self, hello: Hello) -> Hello:
         """Return a hello with what the stages were asked for."""
-        history = self.outbox.history
-        return msgspec.structs.replace(
-            hello,
-            asked=history.pairs(),
-            asked_epoch=self.publishing.publisher.asked_epoch,
-            recent=history.recent(self._clock.uptime()),
-        )
+        history, asked_epoch = self.outbox.history, self.publishing.publisher.asked_epoch
+        recent = history.recent(self._clock.uptime())
+        return msgspec.structs.replace(hello, asked=history.pairs(), asked_epoch=asked_epoch, recent=recent)
 
     # -- the application ---------------------------------------------------------------------------------------
 
@@ -234,6 +232,7 @@ class Endpoint:
         outbox.reached |= stages
         if bottom in stages:
             self.asking.forget_names()
+            self.endings.reached()
             self._is_bottom_back = True
         for frame in self.publishing.publisher.connected(stages):
             outbox.send(frame)
@@ -283,7 +282,7 @@ class Endpoint:
             case Settled():
                 self.publishing.settled(frame)
             case Heads():
-                self.ordering.heads(frame.heads, now)
+                self.endings.told(frame, self.publishing.publisher)
             case Topics():
                 self._named(frame, now)
             case Moved():
@@ -402,6 +401,7 @@ class Endpoint:
             return
         for frame in self._frames(settle or self._is_closing):
             outbox.send(frame)
+        self.endings.tell()
         if not ordering.is_idle:
             self.asking.ask(self._clock.now(), hold=hold)
 

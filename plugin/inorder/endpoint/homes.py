@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ class Homes:
         order_epoch: which topic order the homes are of.
         topics: what is known, by (space, name).
         lowest: the lowest stage that was ever named as a home.
+        refusals: the highest count of refusals that a stage has told (see the frame Moved).
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,8 @@ class Homes:
         self.lowest = 0
         # Topics that were asked for over the connection that there is, and not named since.
         self._asked: set[tuple[str, str]] = set()
+        # How often requests were refused, for their topics have ended, as far as a stage has told.
+        self.refusals = 0
 
     def describe(self) -> dict[str, Any]:
         """Return all that is known, for tests and messages about failures."""
@@ -35,6 +38,7 @@ class Homes:
             "topics": dict(self.topics),
             "lowest_home": self.lowest,
             "asked_names": set(self._asked),
+            "refusals": self.refusals,
         }
 
     def is_logged(self, topic: tuple[str, str]) -> bool:
@@ -70,6 +74,11 @@ class Homes:
                 self.topics[info.space, info.name] = info
             elif known is not None:  # whether it is logged does not depend on the order
                 self.topics[info.space, info.name] = replace(known, logged=info.logged)
+
+    def forget(self, topics: Collection[int]) -> None:
+        """Forget topics that have ended, by their ids: what is published under their names is of other ones."""
+        for name in [name for name, info in self.topics.items() if info.id in topics]:
+            del self.topics[name]
 
     def move(self, homes: Mapping[int, int]) -> None:
         """Take the new homes of topics, by their ids."""

@@ -205,13 +205,20 @@ class OrderingModule:
         self._turns.unbegun.unanswered(topics)
 
     def named(
-        self, mine: Iterable[int], foreign: Iterable[int], now: float, *, left: Iterable[int] = ()
+        self,
+        mine: Iterable[int],
+        foreign: Iterable[int],
+        now: float,
+        *,
+        left: Iterable[int] = (),
+        over: Iterable[int] = (),
     ) -> list[Output]:
         """Begin the named topics of this subscription at 0 (a topic without a name is younger than the subscription,
         R13); the others concern no one here. Topics of a subscription that was ``left`` begin so, too, and are only
         read on (R22). An event that waited for the name of a foreign topic goes out unsequenced: the caller drops it if
-        its topic was unsubscribed meanwhile."""
-        self._beginnings.named(mine, foreign, left, now)
+        its topic was unsubscribed meanwhile. Topics that no worker knows are ``over``, and what comes of them is from
+        before the subscription."""
+        self._beginnings.named(mine, foreign, left, over, now)
         return self._turns.drain()
 
     def unsubscribed(self, topics: Iterable[int], now: float) -> list[Output]:
@@ -238,6 +245,17 @@ class OrderingModule:
     def drop_left(self, now: float) -> list[Output]:
         """Let go of all topics that were left."""
         self._beginnings.drop_left(now)
+        return self._turns.drain()
+
+    def has_read(self, topic: int, number: int) -> bool:
+        """Tell whether all numbers of a topic up to this one were notified of or reported. A topic without a number has
+        none."""
+        reader = self._turns.readers.get(topic)
+        return not number if reader is None else reader.clock >= number and not reader.jumped
+
+    def ended(self, topics: Iterable[int], now: float) -> list[Output]:
+        """All readers of these topics have read all of each: what is known of them is forgotten, and is met."""
+        self._beginnings.ended(topics, now)
         return self._turns.drain()
 
     @property

@@ -150,6 +150,14 @@ class Path:
         self._uses.take_back(publications)
         self._uses.count_stages()
 
+    def take_back_last(self, publications: list[Publication], entry: int) -> None:
+        """Take back the last requests, which a stage has refused, as if they had never been made. What was requested
+        before may be on its way up from there, so the next request enters no higher."""
+        self._unanswered.difference_update(each.counter for each in publications)
+        self._previous_home = entry
+        self._uses.take_back(publications)
+        self._uses.count_stages()
+
 
 def _passes(publication: Publication, stage: int) -> bool:
     if (info := publication.info) is None:

@@ -121,12 +121,19 @@ class Publisher:
         """Topics are on other stages now. If that is all that moved since the order we know, it is the one for all
         requests from now on; what is unanswered was not taken, or is answered once more, so it is planned anew."""
         homes = self._homes
+        if frame.refusals:
+            self._refused(frame)
         if frame.order_epoch < homes.order_epoch:
             return
         self._move(dict(pairs(frame.homes)))
         if frame.since <= homes.order_epoch < frame.order_epoch:
             homes.order_epoch = frame.order_epoch
             self._plan_anew()
+
+    def forget(self, topics: list[int]) -> None:
+        """Forget topics that have ended. What was requested of them since is refused."""
+        self._homes.forget(set(topics))
+        self._uses.forget(topics)
 
     def _move(self, stages: dict[int, int]) -> None:
         self._homes.move(stages)
@@ -135,6 +142,24 @@ class Publisher:
             if info is not None and info.id in stages:
                 publication.info = replace(info, stage=stages[info.id])
         self._uses.move(stages)
+
+    def _refused(self, frame: Moved) -> None:
+        """A stage has refused requests, because the topics of some have ended, and knows of no number of theirs."""
+        homes = self._homes
+        homes.forget(set(frame.ended))
+        homes.refusals = max(homes.refusals, frame.refusals)
+        again: list[Publication] = []
+        for each in self.publications:
+            if each.state is _REQUESTED and self._requests.is_refused(each, frame):
+                if each.number:  # only asked whether its number stands
+                    self._requests.ask_home(each)
+                else:
+                    self._requests.take_back(each)
+                    again.append(each)
+        if again:
+            self._path.take_back_last(again, frame.stage)
+            self.publications.queue_again(again)
+        self._uses.forget(frame.ended)
 
     def _plan_anew(self) -> None:
         """Take back all requests without an answer, as if they had never been made. The stages know the counters of

@@ -11,7 +11,7 @@ from typing import Any
 from inorder.endpoint.homes import Homes
 from inorder.endpoint.path import Path
 from inorder.endpoint.publications import Publication, Publications, PublicationState
-from inorder.protocol.wire import CreateTimestamps, NewEvent
+from inorder.protocol.wire import CreateTimestamps, Moved, NewEvent
 from inorder.protocol.wire.parts import MAX_EVENTS
 
 MAX_BATCH = MAX_EVENTS
@@ -27,12 +27,12 @@ _REQUESTED, _DONE = PublicationState.REQUESTED, PublicationState.DONE
 
 
 class _Flight:
-    """A frame of requests on its way to a stage: how many of them are unanswered."""
+    """A frame of requests is on its way to a stage. ``open``: the unanswered ones; ``refusals``: the count it told."""
 
-    __slots__ = ("open", "stage")
+    __slots__ = ("open", "refusals", "stage")
 
-    def __init__(self, stage: int, count: int) -> None:
-        self.stage, self.open = stage, count
+    def __init__(self, stage: int, count: int, refusals: int) -> None:
+        self.stage, self.open, self.refusals = stage, count, refusals
 
 
 class Requests:
@@ -141,12 +141,13 @@ class Requests:
 
     def _frame(self, batch: list[Publication]) -> CreateTimestamps:
         entry = batch[0].entry
-        flight = _Flight(entry, len(batch))
+        homes = self._homes
+        flight = _Flight(entry, len(batch), homes.refusals)
         self._flights[entry] = self._flights.get(entry, 0) + 1
         for each in batch:
             self._flying[each.counter] = flight
         events = [NewEvent(one.counter, one.topic_id, one.after, self._content(one), one.required) for one in batch]
-        return CreateTimestamps(entry, next(iter(self._publications.open)), events, self._homes.order_epoch)
+        return CreateTimestamps(entry, next(iter(self._publications.open)), events, homes.order_epoch, homes.refusals)
 
     def _bytes_to_log(self, publication: Publication) -> int:
         return publication.size if self._homes.is_logged(publication.topic) else 0
@@ -174,6 +175,17 @@ class Requests:
             flight.open -= 1
             if not flight.open:
                 self._flights[flight.stage] -= 1
+
+    def is_refused(self, publication: Publication, frame: Moved) -> bool:
+        """Tell whether a request was on its way when a stage refused what came to it (see there)."""
+        flight = self._flying.get(publication.counter)
+        is_there = flight is not None and flight.stage == frame.stage and flight.refusals < frame.refusals
+        return is_there and publication.counter >= frame.first
+
+    def take_back(self, publication: Publication) -> None:
+        """A request is to be planned anew."""
+        self.landed(publication.counter)
+        self._again.get(publication.entry, {}).pop(publication.counter, None)
 
     def ask_home(self, publication: Publication) -> None:
         """Ask for a number at its topic's home, which knows all its numbers, also those of a time elsewhere (R14)."""

@@ -63,6 +63,10 @@ class Routes:
         self._subscribed.pop((space, filter), None)
         self._routes.clear()
 
+    def forget(self, space: str, topic: str) -> None:
+        """Keep nothing for a topic of which nothing more comes."""
+        self._routes.pop((space, key_of(topic)), None)
+
     def of(self, space: str, topic: str) -> Route | None:
         """Return the route of a topic, ``None`` where no subscription covers it (any more)."""
         key = space, key_of(topic)

@@ -137,14 +137,15 @@ class Subscriber:
         if self._change is None:
             return None
         change = self._change
-        return Subscribe(change.version, change.filters, self._bounded, self._durable, change.anew)
+        return Subscribe(change.version, change.filters, self._bounded, self._durable, change.anew, lets_go=True)
 
     def completed(self, frame: Subscribed) -> list[TopicStart] | None:
         """The change is complete. Return the start of every topic, or ``None`` for an answer to an older change and
         for one that is not whole yet.
 
         A topic that was created after the previous change passed the bottom stage, under one of its wildcards,
-        belongs to the subscription from its first number on, whatever the answer says (R13).
+        belongs to the subscription from its first number on, whatever the answer says (R13). Where all topics begin
+        anew it goes on with them, and what is before its start is reported.
         """
         change = self._change
         if change is None or frame.version != change.version:
@@ -162,9 +163,10 @@ class Subscriber:
             for topic, each in change.starts.items()
             if topic not in self._topics and earlier.covers(each.topic.space, each.topic.name)
         }
-        starts = [TopicStart(each.topic, 0, []) if topic in created else each for topic, each in change.starts.items()]
+        starts = [_created(each, change) if topic in created else each for topic, each in change.starts.items()]
+        at_zero = set() if change.anew else created
         self.bases = [
-            SharedBase([topic for topic in each.topics if topic not in created], each.numbers) for each in change.bases
+            SharedBase([topic for topic in each.topics if topic not in at_zero], each.numbers) for each in change.bases
         ]
         self._filters, self._covered, self._change, self._is_expired = change.filters, change.covered, None, False
         self.reached = change.reached
@@ -205,6 +207,11 @@ class Subscriber:
                 if topic in topics:
                     topics[topic] = replace(topics[topic], stage=stage)
 
+    def ended(self, topics: Iterable[int]) -> None:
+        """Forget topics that have ended."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
     # -- topics that were left (R22) ---------------------------------------------------------------------------
 
     def leave(self, topics: Iterable[int]) -> list[TopicInfo]:
@@ -237,3 +244,8 @@ class Subscriber:
         """Return the topics that a subscription of just these filters would no longer have."""
         kept = filter_set(filters)
         return [topic for topic, info in self._topics.items() if not kept.covers(info.space, info.name)]
+
+
+def _created(start: TopicStart, change: SubscriptionChange) -> TopicStart:
+    """Return where a topic begins that was created under a wildcard."""
+    return replace(start, saved=max(start.saved, 0)) if change.anew else TopicStart(start.topic, 0, [])

@@ -263,7 +263,7 @@ class Subscribing:
         left = [] if self._current is None else self._subscriber.leaves(wanted, self._wanted())
         mine, foreign = self._subscriber.named(each for each in wanted if each not in left)
         known = {each.id for each in topics}
-        foreign += [each for each in asked if each not in known]
+        over = [each for each in asked if each not in known]
         homes = {self._subscriber.topics[each].stage for each in mine}
         if mine:
             self._lease.needs_too(homes)
@@ -272,7 +272,7 @@ class Subscribing:
             self._name_left([each.id for each in self._subscriber.read_on(left)], now)
         else:
             foreign += [each.id for each in left]
-        self._arrivals.deliver(self._ordering.named(mine, foreign, now))
+        self._arrivals.deliver(self._ordering.named(mine, foreign, now, over=over))
         if mine:
             self._outbox.effects.append(Need(homes))
 

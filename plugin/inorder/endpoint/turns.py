@@ -131,10 +131,22 @@ class Turns:
 
     def _receive_unbegun(self, entry: Sequenced) -> None:
         """An event of a topic whose clock is not known yet: kept until it is (R9, R13), as far as there is room."""
-        if not self.unbegun.is_held(entry.topic):
+        if self.unbegun.is_over(entry.topic):
+            self._receive_over(entry)
+        elif not self.unbegun.is_held(entry.topic):
             self.unsequence(entry)
         elif not self.unbegun.park(entry):
             self.counts.overflow += 1
+
+    def _receive_over(self, entry: Sequenced) -> None:
+        """Take an event of a topic that has ended: the event is from before the subscription."""
+        if entry.retained:
+            entry.verdict = Verdict.RETAINED
+            self.out.append(entry)
+            return
+        self.counts.before += 1
+        if self.watcher is not None:
+            self.watcher.dropped(entry, "before")
 
     def _was_passed(self, reader: TopicReader, number: int) -> bool:
         """Tell whether a number was jumped or reported and has not come; from now on it has."""

@@ -61,6 +61,7 @@ class Unbegun:
         self.asks = False
         self.unasked: dict[int, None] = {}
         self._foreign: set[int] = set()
+        self._over: set[int] = set()
 
     @property
     def is_awaited(self) -> bool:
@@ -80,7 +81,11 @@ class Unbegun:
     def is_held(self, topic: int) -> bool:
         """Tell whether a topic without a clock holds events up: one that is being subscribed does (R9), and so does one
         that is not named yet (R13)."""
-        return self.holds and topic not in self._foreign
+        return self.holds and topic not in self._foreign and topic not in self._over
+
+    def is_over(self, topic: int) -> bool:
+        """Tell whether no worker knows the topic: it has ended before the subscription had it."""
+        return topic in self._over
 
     def unnamed(self) -> list[int]:
         """Return the ids that workers are to be asked for."""
@@ -167,9 +172,11 @@ class Unbegun:
 
     def foreign(self, topic: int) -> None:
         """The topic is none of the subscription's."""
-        if len(self._foreign) >= MAX_FOREIGN:
-            self._foreign.clear()
-        self._foreign.add(topic)
+        _add(self._foreign, topic)
+
+    def over(self, topic: int) -> None:
+        """No worker knows the topic."""
+        _add(self._over, topic)
 
     def left(self, topic: int) -> None:
         """The topic was unsubscribed. An outstanding change may have it again; otherwise it is foreign."""
@@ -193,6 +200,7 @@ class Unbegun:
         self.unasked.clear()
         self.interrupted.clear()
         self._foreign.clear()
+        self._over.clear()
         self.count = self.size = 0
 
     def describe(self) -> dict[str, Any]:
@@ -215,4 +223,11 @@ class Unbegun:
             "holds": self.holds,
             "asks": self.asks,
             "foreign": set(self._foreign),
+            "over": set(self._over),
         }
+
+
+def _add(topics: set[int], topic: int) -> None:
+    if len(topics) >= MAX_FOREIGN:
+        topics.clear()
+    topics.add(topic)

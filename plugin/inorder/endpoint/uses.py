@@ -187,6 +187,13 @@ class Uses:
                 use.stage = use.home
         self.count_stages()
 
+    def forget(self, topics: Iterable[int]) -> None:
+        """Forget the last uses of topics that have ended; open requests keep theirs."""
+        for topic in topics:
+            use = self._last.get(topic)
+            if use is not None and use.counter not in self._publications.open:
+                del self._last[topic]
+
     def count_stages(self) -> None:
         """Forget stages that add nothing any more."""
         self._stages = {use.stage for use in self._last.values()}

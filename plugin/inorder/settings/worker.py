@@ -83,9 +83,9 @@ class WorkerSection(declare.Section):
         "how long a settled number is remembered, about",
         "a number of seconds, at least linger (0: for ever)",
     )
-    # Of a topic that has retired all numbers but the last one are forgotten.
+    # Used again, it is another topic with the same name.
     topic_ttl: float = declare.seconds_or_never(
-        86_400.0, "how long a topic without subscribers may get no number before it retires",
+        86_400.0, "how long a topic may get no number before it ends, though wildcards cover it",
         "a number of seconds, at least linger (0: it never does)",
     )  # fmt: skip
     popularity_window: float = declare.seconds_or_never(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import msgspec
+from msgspec.structs import replace
 
 from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import SharedBase, Subscribed, TopicStart
 from inorder_worker.sequencer.bases import shared_bases
+from inorder_worker.sequencer.ending import tell_ends
 from inorder_worker.sequencer.resuming import begun_by, keep_clock, saved_ticks, start_of
 from inorder_worker.sequencer.rides import SubscribedRide
 from inorder_worker.sequencer.sequencing import Subscription
@@ -36,6 +40,7 @@ class Answers:
         follows y: z need not name x. If s began v behind y then, it might see z, x.
         """
         state, known = self._state, self._state.overlaps.get(ride.client_id)
+        ride = _without_ended(ride, state.topics)
         is_current = known is not None and (known.incarnation, known.version) == (ride.incarnation, ride.version)
         if known is not None and is_current and known.answered:
             self.again(known)  # the change was asked for twice while it rode
@@ -87,3 +92,10 @@ class Answers:
             room -= len(base.topics) + len(base.numbers)
         answer.more = False
         self._outbox.reply(ride.client_id, ride.incarnation, answer)
+        tell_ends(state, self._outbox, ride.client_id, ride.topics)
+
+
+def _without_ended(ride: SubscribedRide, topics: Container[int]) -> SubscribedRide:
+    """Return a ride without the topics that have ended while it was on its way."""
+    lists = ([each for each in every if each in topics] for every in (ride.topics, ride.left, ride.fresh))
+    return replace(ride, **dict(zip(("topics", "left", "fresh"), lists, strict=True)))

@@ -55,5 +55,6 @@ def _numbers(state: StageState, stage: int, kept: list[int]) -> list[int]:
     numbers = (
         (topic, reached if state.topics[topic].stage == stage else switched)
         for topic, reached, switched in triples(kept)
+        if topic in state.topics  # else it has ended meanwhile, and the client has read all of it
     )
     return joined(each for each in numbers if each[1])

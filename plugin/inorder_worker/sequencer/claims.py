@@ -24,6 +24,8 @@ def may_follow(state: StageState, session: Session, after: list[int]) -> bool:
     """Tell whether an event that enters here may follow these numbers, as far as this stage can know it. A client that
     need not prove what it says is believed of topics further down."""
     for topic, number in pairs(after):
+        if state.is_forgotten(topic):
+            continue
         manager = state.topics.get(topic)
         if manager is None:
             return False
@@ -42,7 +44,7 @@ def may_pass(state: StageState, session: Session, after: list[int]) -> bool:
     for topic, number in pairs(after):
         manager = state.topics.get(topic)
         if manager is None:
-            is_given = False
+            is_given = is_given and state.is_forgotten(topic)
         elif manager.stage == state.index:
             is_given = is_given and number <= manager.number
         elif manager.stage > state.index and session.proves and session.vouched.get(topic, 0) < number:

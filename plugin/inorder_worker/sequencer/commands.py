@@ -33,7 +33,7 @@ class StageSettings(msgspec.Struct, frozen=True, array_like=True):
         session_timeout_ms: how long a client may be gone before its subscription and its session end (R12).
         popularity_window_ms: over which events are counted to reorder topics by themselves (R15); 0: never.
         popularity_alpha, popularity_beta: how fast popularity saturates, and how much more of it makes a topic rise.
-        topic_ttl_ms: how long a topic may be idle before it retires, at least ``linger_ms``; 0: for ever.
+        topic_ttl_ms: how long a topic may get no number before it ends or retires, at least ``linger_ms``; 0: never.
         ended_kept_ms: how long a stage knows which sessions it has dropped (R1).
         answers_kept: to how many requests of a session answers are kept that its client does not let go.
         end_work: how much one tick may do to end sessions (R12), in topics of their subscriptions, and to give up
@@ -122,13 +122,14 @@ class LeaveSession(Command, tag=4):
 
 class Create(Command, tag=5):
     """Requests for timestamps (R1) of one session, in the order it sent them. ``order_epoch``: the topic order that
-    they were planned for (R14)."""
+    they were planned for (R14); ``refusals``: see the frame."""
 
     client_id: str
     incarnation: int
     low: int
     events: list[NewEvent]
     order_epoch: int = 1
+    refusals: int = -1
 
 
 class SettleNumbers(Command, tag=6):
@@ -153,7 +154,7 @@ class CreateTopics(Command, tag=7):
 
 class ChangeSubscription(Command, tag=8):
     """A client's whole new subscription, at the bottom stage (R7, R11). ``anew``: it begins anew in topics that it has
-    already, so it needs the bases of all (R12, R17)."""
+    already, so it needs the bases of all (R12, R17). ``lets_go``: see the frame."""
 
     client_id: str
     incarnation: int
@@ -162,6 +163,7 @@ class ChangeSubscription(Command, tag=8):
     bounded: bool
     durable: bool = False
     anew: bool = False
+    lets_go: bool = False
 
 
 class Deliver(Command, tag=9):
@@ -237,7 +239,8 @@ class TrimLog(Command, tag=31):
 
 
 class SaveNumbers(Command, tag=32):
-    """A durable subscriber's clock (R18), at the bottom stage: flat pairs. ``reached``: see the frame."""
+    """A durable subscriber's clock (R18), or how far another one has read topics that end, at the bottom stage: flat
+    pairs. ``reached``: see the frame."""
 
     client_id: str
     incarnation: int

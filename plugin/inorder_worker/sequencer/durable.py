@@ -6,6 +6,7 @@ from inorder.protocol.pairs import pairs
 from inorder.protocol.portions import fitting, portions
 from inorder.protocol.wire import Done, Durable, KnownSubscription, SpaceFilter, Subscriptions
 from inorder_worker.sequencer.commands import EndDurable, SaveNumbers
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.rides import ExpireRide
 from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import Outbox, StageState
@@ -18,13 +19,14 @@ SUBSCRIPTIONS_IN_FRAME = 500
 class DurableSubscriptions:
     """The department of the bottom stage that keeps saved clocks."""
 
-    def __init__(self, state: StageState, outbox: Outbox, subscribing: Subscribing) -> None:
-        self._state, self._outbox, self._subscribing = state, outbox, subscribing
+    def __init__(self, state: StageState, outbox: Outbox, subscribing: Subscribing, ending: Ending) -> None:
+        self._state, self._outbox, self._subscribing, self._ending = state, outbox, subscribing, ending
 
     def command(self, command: SaveNumbers | EndDurable) -> None:
         """A command of this department."""
         if isinstance(command, SaveNumbers):
             self.save(command)
+            self._ending.read(command)
         else:
             self.end(command)
 

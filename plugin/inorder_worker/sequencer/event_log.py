@@ -154,12 +154,17 @@ class EventLog:
         if 0 < manager.log_first <= number:
             self._outbox.log(LogDeps(manager.id, number, deps, ticks))
 
-    def since(self, order_epoch: int) -> list[int]:
-        """Return the topics with rows that came to this stage after an order epoch (R14)."""
-        if order_epoch >= self._state.homes_epoch:
-            return []
-        topics, here = self._state.topics.values(), self._state.index
-        return [each.id for each in topics if each.log_first and each.stage == here and each.moved > order_epoch]
+    def since(self, order_epoch: int) -> tuple[int, list[int]]:
+        """Return the order epoch of the last move (R14), and the topics with rows that came here after another one."""
+        epoch, topics, here = self._state.homes_epoch, self._state.topics.values(), self._state.index
+        if order_epoch >= epoch:
+            return epoch, []
+        return epoch, [each.id for each in topics if each.log_first and each.stage == here and each.moved > order_epoch]
+
+    @property
+    def has_rules(self) -> bool:
+        """Tell whether there are rules for event logs."""
+        return bool(self._state.rules)
 
     def settled(self, topic: int, count: int) -> range:
         """Return the oldest numbers in a log, so many at most, before the first whose outcome is not known."""

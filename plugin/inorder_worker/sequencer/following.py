@@ -23,6 +23,11 @@ class Following:
     def __init__(self, state: StageState) -> None:
         self._state = state
 
+    def follows(self, session: Session, topic: int, group: Group) -> bool:
+        """Tell whether a session's next event in a topic may name others of its own."""
+        is_first = session.used.get(topic, _NEVER)[0] < session.used_before(self._state.begun)
+        return bool(group.neighbours) or is_first
+
     def add(
         self,
         session: Session,
@@ -35,27 +40,57 @@ class Following:
     ) -> int:
         """Add the publisher's last events in other topics, since the one before this event in its topic. They are those
         given with the request, and the session's own here. One on a member of the group is implied by the group's own
-        entry. One on a topic that shares no subscription concerns no reader of this event, but it may concern one who
-        begins the topic later and has the other one (R8): what was given of other stages is kept for the base (see
-        ``bases``). Return the highest stage that the timestamp must visit for it: what its client must prove does not
-        count before (``claims``)."""
+        entry, if it came behind all subscriptions (see ``_concerned``). One on a topic that shares no subscription
+        concerns no reader of this event, but it may concern one who begins the topic later and has the other one (R8):
+        what was given of other stages is kept for the base (see ``bases``). Return the highest stage that the timestamp
+        must visit for it: what its client must prove does not count before (``claims``)."""
         used, topics, here = session.used, self._state.topics, self._state.index
+        before = session.used_before(self._state.begun)
         since, top = used.pop(manager.id, _NEVER)[0], here
         named: dict[int, int] = {}
         if after:
-            concerned = self._state.overlaps.anyone & group.outside
             for other, number in pairs(after):
-                if concerned >> other & 1 and named.get(other, 0) < number:
+                if self._concerned(other, group, since < before) and named.get(other, 0) < number:
                     named[other] = number
                     if session.proves and (stage := topics[other].stage) < here:
                         deps += (other, number)
                         top = min(top, stage)
                     else:
                         self._depend(manager, group, other, number, deps)
-        if group.neighbours and used:
+        if since < before and used:
+            named |= dict(pairs(deps))
+            self._add_own(manager, its, group, self._used_before(used, since, before, group), named, deps)
+        elif group.neighbours and used:
             self._add_own(manager, its, group, self._used_since(used, since, counter, group), named, deps)
         used[manager.id] = (counter, manager.number)
         return top
+
+    def _concerned(self, other: int, group: Group, is_first: bool) -> bool:
+        """Tell whether an event names its publisher's earlier one on another topic. It names neighbours, and members of
+        the group whose last events came before a subscription: a later entry, which covers them, may have come before
+        that, too, when the two were no group. ``is_first``: it is the publisher's first one in its topic since then.
+        *Counter-example:* A alone has all topics; p publishes x on v, q publishes y on c; B subscribes to all; p
+        publishes z on t. z is told to wait for y, which stands for x for all that both have; A may see y, z, x."""
+        state = self._state
+        if not state.overlaps.anyone >> other & 1:
+            return False
+        if group.outside >> other & 1:
+            return True
+        its = state.topics[other]
+        is_before = its.tick <= state.begun or not its.has_passed
+        return is_first and (is_before or its.stage < state.index)
+
+    def _used_before(
+        self, used: dict[int, tuple[int, int]], since: int, before: int, group: Group
+    ) -> Iterator[tuple[int, int]]:
+        """Yield a session's last numbers in the topics to be named, the latest first: neighbours, and members of the
+        group that it used up to the counter ``before`` (see ``_concerned``)."""
+        neighbours = group.neighbours
+        for other, (when, number) in reversed(used.items()):
+            if when <= since:
+                break
+            if number and (neighbours >> other & 1 or (when <= before and self._concerned(other, group, True))):
+                yield other, number
 
     def _add_own(
         self,
@@ -130,12 +165,11 @@ class Following:
         session = self._state.sessions.get((ride.client_id, ride.incarnation))
         if session is None or not session.remembers(ride.required, self._state.index):
             return False
-        concerned = self._state.overlaps.anyone & group.outside
         given = dict(zip(firsts(deps), range(1, len(deps), 2), strict=True))
         for other, (when, number) in reversed(session.used.items()):
             if when <= ride.since:
                 break
-            if not (number and when < ride.counter and concerned >> other & 1):
+            if not (number and when < ride.counter and self._concerned(other, group, True)):
                 continue
             if (at := given.get(other)) is None:
                 self._depend(manager, group, other, number, deps)

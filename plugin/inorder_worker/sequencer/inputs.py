@@ -70,14 +70,14 @@ def command_of(client_id: str, incarnation: int, frame: Requested) -> AnyCommand
     """Return the command of a client's frame for its stage."""
     match frame:
         case CreateTimestamps():
-            return Create(client_id, incarnation, frame.low, frame.events, frame.order_epoch)
+            return Create(client_id, incarnation, frame.low, frame.events, frame.order_epoch, frame.refusals)
         case Settle():
             given_up = frame.abandoned
             return SettleNumbers(client_id, incarnation, frame.request, frame.confirmed, frame.void, given_up)
         case Resolve():
             return CreateTopics(client_id, incarnation, frame.request, frame.topics)
         case Subscribe():
-            how = frame.bounded, frame.durable, frame.anew
+            how = frame.bounded, frame.durable, frame.anew, frame.lets_go
             return ChangeSubscription(client_id, incarnation, frame.version, frame.filters, *how)
         case SaveClock():
             return SaveNumbers(client_id, incarnation, frame.request, frame.numbers, frame.reached)

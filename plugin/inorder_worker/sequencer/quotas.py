@@ -1,4 +1,4 @@
-"""A stage limits each owner's topics, which are never removed, and durable subscriptions, which stay while nobody is
+"""A stage limits each owner's topics that have not ended, and durable subscriptions, which stay while nobody is
 connected. Existing ones are never refused, so a limit may be lowered. Clients without a token have one owner
 together, with an empty name."""
 
@@ -10,7 +10,7 @@ from inorder.protocol.wire import MAX_FRAME_BYTES
 from inorder_worker.sequencer.commands import ChangeSubscription
 from inorder_worker.sequencer.sequencing import filter_bytes
 from inorder_worker.sequencer.state import StageState
-from inorder_worker.sequencer.topic_manager import Session
+from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 BYTES_EACH = 16 * 1024
 """Bytes of filters for each durable subscription that an owner may have, all of them together; the filters of one frame
@@ -26,7 +26,7 @@ def topics_refusal(state: StageState, session: Session | None, names: Iterable[t
     if session is None or not session.max_topics:
         return ""
     made, most = state.made.get(session.owner, 0), session.max_topics
-    new = {each for each in names if each not in state.by_name}
+    new = {each for each in names if (known := state.by_name.get(each)) is None or known in state.endings}
     if new and made + len(new) > most:
         return f"{_who(session)} may make {most} topics; it has made {made}, and {len(new)} more are too many"
     size, more, room = state.made_bytes.get(session.owner, 0), _name_bytes(new), max(NAME_BYTES, most * NAME_BYTES_EACH)
@@ -36,12 +36,23 @@ def topics_refusal(state: StageState, session: Session | None, names: Iterable[t
     return ""
 
 
-def topics_made(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> None:
-    """Count new topics for the session's owner."""
-    if session is not None and (session.owner or session.max_topics):
-        names = list(names)
-        state.made[session.owner] = state.made.get(session.owner, 0) + len(names)
-        state.made_bytes[session.owner] = state.made_bytes.get(session.owner, 0) + _name_bytes(names)
+def topics_made(state: StageState, session: Session | None, names: Iterable[tuple[str, str]]) -> str | None:
+    """Count new topics for the session's owner, and return that; ``None``: they do not count."""
+    if session is None or not (session.owner or session.max_topics):
+        return None
+    _count(state, session.owner, list(names), 1)
+    return session.owner
+
+
+def topic_ended(state: StageState, manager: TopicManager) -> None:
+    """Count a topic no more."""
+    if manager.owner is not None:
+        _count(state, manager.owner, [(manager.space, manager.name)], -1)
+
+
+def _count(state: StageState, owner: str, names: list[tuple[str, str]], by: int) -> None:
+    state.made[owner] = state.made.get(owner, 0) + by * len(names)
+    state.made_bytes[owner] = state.made_bytes.get(owner, 0) + by * _name_bytes(names)
 
 
 def _who(session: Session) -> str:

@@ -56,6 +56,11 @@ class ReaderChanges:
                 joint = ReaderChange(second.tick, first.kept | second.kept, first.changed | second.changed)
                 self._changes[:2] = [joint]
 
+    def forget(self, topics: int) -> None:
+        """Forget topics that have ended (a bit set)."""
+        # none is taken out, as stages tell each other how many there are
+        self._changes = [ReaderChange(at, kept & ~topics, changed & ~topics) for at, kept, changed in self._changes]
+
     def since(self, tick: int) -> Iterator[ReaderChange]:
         """Yield the changes behind the event that had this tick, the latest first."""
         for each in reversed(self._changes):

@@ -137,6 +137,20 @@ class ReaderClasses:
         for its in self._with_any(mask):
             its.group = None
 
+    def forget(self, topics: Iterable[int]) -> None:
+        """Forget topics that have ended; no group has them any more."""
+        for topic in topics:
+            its = self._of.pop(topic)
+            its.topics &= ~(1 << topic)
+            its.risen.pop(topic, None)
+            self._rank(its)
+            if self.latest is its:
+                self.latest = None
+            if not its.topics:
+                del self._known[its.readers, its.active, its.side]
+        for its in self._known.values():
+            its.group = None
+
     def place(self, here: int, below: int) -> None:
         """The homes of topics have changed: these are here, those below, all others above."""
         sides = (HERE, here), (BELOW, below), (ABOVE, ~(here | below))
@@ -181,11 +195,15 @@ class ReaderClasses:
         other.topics |= part
         other.group = None
         self._of.update(dict.fromkeys(members(part), other))
-        for each in (its, other):
-            tick = next(reversed(each.risen.values())).tick if each.risen else 0
-            if tick and tick != each.tick:
-                insort(self._risen, (tick, each), key=itemgetter(0))
-            each.tick = tick
+        self._rank(its)
+        self._rank(other)
+
+    def _rank(self, its: ReaderClass) -> None:
+        """Find the place of a class whose topics are others now, by the last rise among them."""
+        tick = next(reversed(its.risen.values())).tick if its.risen else 0
+        if tick and tick != its.tick:
+            insort(self._risen, (tick, its), key=itemgetter(0))
+        its.tick = tick
 
     def _take_out(self, its: ReaderClass, part: int) -> dict[int, TopicManager]:
         """Return the topics of this part that have a number, in the order of their rise; the class has them no more."""

@@ -137,6 +137,8 @@ class Reordering:
             return "a topic is named twice"
         for stage, topics in enumerate(command.stages):
             for topic in topics:
+                if topic in state.endings and state.topics[topic].stage != stage:
+                    return f"topic {topic} ends"
                 if topic in state.pins and state.topics[topic].stage != stage:
                     return f"topic {topic} is pinned to stage {state.topics[topic].stage}"
         if self._placement(command.stages) == self._placement([[]] * state.count):

@@ -1,9 +1,8 @@
-"""Retirement of unused topics, of which only name, id and last number are left.
+"""Idle topics end (see ``ending``), or retire: then only name, id and last number are left.
 
-A topic is in use while a subscription contains it (also one that lingers, R10), while one of its numbers is neither
-settled nor complete, and when it gets a number. Once it has not been for ``topic_ttl_ms``, each stage forgets by itself
-what it kept for it: numbers one by one, what they depended on, its sequencing group. No ride is needed, because nothing
-that is left depends on it:
+A topic is idle once it got no number for ``topic_ttl_ms``, and none of its numbers is unsettled or incomplete. One that
+may not end retires while no subscription contains it (also one that lingers, R10): each stage forgets by itself what it
+kept for it: numbers one by one, what they depended on. No ride is needed, because nothing that is left depends on it:
 
 - Its numbers go on where they were, so none is ever given again; an event id whose number is forgotten is answered
   ``forgotten``, never numbered (R1), as beyond ``number_retention``.
@@ -17,24 +16,31 @@ Of topics that are in use the oldest settled numbers are forgotten (see ``forget
 
 from __future__ import annotations
 
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 LOOKS = 8
 """How often topics are looked at within their time to live; one retires up to two looks after it."""
+PAUSE_MS = 50
+"""Between two looks where one found more topics than may end at once."""
 
 
 class Retiring:
     """The department of a stage that retires topics."""
 
-    def __init__(self, state: StageState) -> None:
-        self._state = state
+    def __init__(self, state: StageState, ending: Ending) -> None:
+        self._state, self._ending = state, ending
 
     def next_deadline(self) -> int | None:
         """Return the stage time at which topics are looked at next, ``None`` if they never are."""
         ttl = self._state.settings.topic_ttl_ms
-        return self._state.looked_at + max(1, ttl // LOOKS) if ttl else None
+        return self._state.looked_at + self._step if ttl else None
+
+    @property
+    def _step(self) -> int:
+        return max(1, self._state.settings.topic_ttl_ms // LOOKS)
 
     def retire_due(self) -> None:
         """Retire topics that were idle for long enough, if it is time to look at all topics."""
@@ -42,16 +48,20 @@ class Retiring:
         if due is None or due > state.now:
             return
         state.looked_at = state.now
-        for manager in state.topics.values():
-            if state.overlaps.anyone >> manager.id & 1:
-                manager.idle_since = 0
-            elif not manager.idle_since:
-                manager.idle_since = state.now
-            elif not manager.is_retired and manager.idle_since + state.settings.topic_ttl_ms <= state.now:
-                if _is_open(manager):
-                    manager.idle_since = 0
-                else:
-                    self._retire(manager)
+        self._ending.end(list(state.endings)[: self._ending.at_once])  # whose readers have left
+        idle = [each for each in state.topics.values() if self._is_idle(each)]
+        ending = [each for each in idle if self._ending.may_end(each) and not _is_open(each)]
+        for manager in idle:
+            is_read = state.overlaps.anyone >> manager.id & 1
+            if not (is_read or manager.is_retired or manager.id in state.endings or _is_open(manager)):
+                self._retire(manager)
+        self._ending.begin(ending[: self._ending.at_once])
+        if len(ending) > self._ending.at_once:
+            state.looked_at += PAUSE_MS - self._step
+
+    def _is_idle(self, manager: TopicManager) -> bool:
+        manager.idle_since = manager.idle_since or self._state.now
+        return manager.idle_since + self._state.settings.topic_ttl_ms <= self._state.now
 
     def _retire(self, manager: TopicManager) -> None:
         state = self._state

@@ -28,6 +28,7 @@ from inorder_worker.sequencer.rides import (
     SwapRide,
     SwitchRide,
     TopicRide,
+    TopicsEndRide,
 )
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.telling import PARTS
@@ -58,6 +59,9 @@ def check_ride(ride: AnyRide, origin: int, stage: Stage) -> None:
         case TopicRide():
             _require(_is_belt(origin, stage), ride, origin)
             _require(all(stage.index < info.stage < stage.count and info.id > 0 for info in ride.topics), ride, origin)
+        case TopicsEndRide():
+            _require(_is_belt(origin, stage), ride, origin)
+            _check_known(ride.topics, origin, stage)
         case LingerEndRide() | ExpireRide() | LogRulesRide():
             _require(_is_belt(origin, stage), ride, origin)
         case SettleRide():
@@ -130,7 +134,7 @@ def _are_places(parts: list[int]) -> bool:
 def _check_known(topics: Iterable[int], origin: int, stage: Stage) -> None:
     if stage.is_ahead(origin):
         return  # what came up before it may be held back here (R14)
-    unknown = [topic for topic in topics if stage.stage_of(topic) is None]
+    unknown = [topic for topic in topics if topic > stage.last_topic]  # others came up, and may have ended
     if unknown:
         raise ProtocolError(f"a ride names topics that did not come up before it: {unknown[:5]}")
 

@@ -129,6 +129,7 @@ class SubscriptionRide(Ride, tag=4):
         kept: flat triples, filled stage by stage: such a topic, the topic's last number, and the
             last one before the topic order changed (R8).
         passed: where the events of the ``starts`` passed, see ``telling``.
+        lets_go: its client understands the ends of topics.
     """
 
     client_id: str
@@ -151,6 +152,7 @@ class SubscriptionRide(Ride, tag=4):
     goes_on: bool = False
     kept: list[int] = []
     passed: list[int] = []
+    lets_go: bool = False
 
 
 class SubscribedRide(Ride, tag=5):
@@ -184,6 +186,12 @@ class ExpireRide(Ride, tag=7):
     client_id: str
     incarnation: int
     version: int
+
+
+class TopicsEndRide(Ride, tag=8):
+    """Topics have ended: nobody reads them, or all who do have everything. Each stage forgets them."""
+
+    topics: list[int]
 
 
 class FlushRide(Ride, tag=16):
@@ -275,6 +283,7 @@ AnyRide = (
     | SubscribedRide
     | LingerEndRide
     | ExpireRide
+    | TopicsEndRide
     | FlushRide
     | MarkRide
     | SwitchRide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from weakref import WeakValueDictionary
 
@@ -71,6 +72,7 @@ class Subscription(msgspec.Struct):
         is_former: of an incarnation that another one has replaced; it may go on notifying while its lease lasts (R12),
             so what lingers of it has a reader still.
         answered: how the change was answered, encoded, if it is answered alike when it is asked for again (R11, R22).
+        lets_go: its client understands the ends of topics.
     """
 
     client_id: str
@@ -86,6 +88,7 @@ class Subscription(msgspec.Struct):
     owner: str = ""
     is_former: bool = False
     answered: bytes = b""
+    lets_go: bool = False
 
     def mask(self) -> int:
         """Return the topics that count for sequencing groups: active and lingering."""
@@ -124,7 +127,8 @@ class Overlaps:
         self._read: list[int] = []
         self._plain: list[int] = []
         self._all, self._all_plain = Counts(), Counts()
-        self.bounded = self._durable = 0
+        self.bounded = self._durable = self._stays = 0
+        self._names: Counter[tuple[str, str]] = Counter()
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
         self._coverages = WeakValueDictionary[frozenset[tuple[str, Filter, bool]], Coverage]()
@@ -133,6 +137,9 @@ class Overlaps:
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(self._subscriptions.values())
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
 
     def get(self, client_id: str) -> Subscription | None:
         """Return a client's subscription, or ``None``."""
@@ -154,6 +161,7 @@ class Overlaps:
         bit = 1 << place
         self.bounded = self.bounded | bit if subscription.bounded else self.bounded & ~bit
         self._durable = self._durable | bit if subscription.durable else self._durable & ~bit
+        self._stays = self._stays & ~bit if subscription.lets_go else self._stays | bit
         self._replace(place, mask, subscription.read(), bit_set(subscription.plain))
         if mask or subscription.filters:
             self._subscriptions[client_id] = subscription
@@ -175,7 +183,9 @@ class Overlaps:
         were tried on is remembered: names never change, and who takes and leaves everything in turn tries them once."""
         through, found, plain = self._found.pop(coverage, (0, 0, 0))
         if through < last:
-            new = coverage.of(topics[each] for each in range(through + 1, last + 1) if each in topics)
+            latest = range(through + 1, last + 1)
+            ids = latest if len(latest) <= len(topics) else sorted(topics)  # most of them have ended
+            new = coverage.of(topics[each] for each in ids if each > through and each in topics)
             found, plain = found | bit_set(new[0]), plain | bit_set(new[1])
         self._found[coverage] = last, found, plain
         if len(self._found) > COVERAGES_KEPT:
@@ -191,6 +201,12 @@ class Overlaps:
         return self._kept.get(owner, (0, 0))
 
     def _count(self, subscription: Subscription, by: int) -> None:
+        for each in subscription.filters:
+            if each.filter.kind is FilterKind.EXACT:
+                name = each.space, each.filter.name
+                self._names[name] += by
+                if not self._names[name]:
+                    del self._names[name]
         if subscription.durable and subscription.filters:
             count, size = self.kept(subscription.owner)
             now = count + by, size + by * filter_bytes(subscription.filters)
@@ -246,6 +262,35 @@ class Overlaps:
                     each.append(0)
             place = self._places[client_id] = self._free.pop()
         return place
+
+    # -- topics that end ---------------------------------------------------------------------------------------
+
+    def lets_go(self, manager: TopicManager) -> bool:
+        """Tell whether a topic may end for its readers. All must understand ends of topics, and none may have named it,
+        may come back for it (R18) or lets it linger."""
+        its = self.classes.of(manager.id)
+        stays = self._durable | self._stays
+        return its.readers == its.active and not its.active & stays and (manager.space, manager.name) not in self._names
+
+    def is_read_by(self, topic: int, clients: Iterable[str]) -> bool:
+        """Tell whether nobody counts a topic but these clients, whose subscriptions have it."""
+        its, places = self.classes.of(topic), self._places
+        known = bit_set([places[client_id] for client_id in clients if client_id in places])
+        return its.readers == its.active and not its.active & ~known
+
+    def forget_topics(self, topics: set[int]) -> None:
+        """Forget topics that have ended, also where a subscription has them."""
+        gone = bit_set(topics)
+        for subscription in self:
+            subscription.active -= topics
+            subscription.plain -= topics
+        for place, had in enumerate(self._had):
+            self._read[place] &= ~gone
+            self._count_topics(place, had & ~gone, self._plain[place] & ~gone)
+        self._found = {each: (last, found & ~gone, plain & ~gone) for each, (last, found, plain) in self._found.items()}
+        self.classes.forget(topics)
+
+    # -- sequencing groups -------------------------------------------------------------------------------------
 
     def shared_with(self, its: ReaderClass) -> tuple[int, int]:
         """Return (topics in some subscription with those of a class, their sequencing group), as bit sets."""

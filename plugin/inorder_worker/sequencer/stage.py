@@ -15,11 +15,9 @@ from inorder.protocol.wire import (
     AskDurable,
     AskNumbers,
     Durable,
-    Logs,
     Moved,
     NameTopics,
     Numbers,
-    ShowLogs,
     Subscriptions,
     Topics,
 )
@@ -49,6 +47,7 @@ from inorder_worker.sequencer.commands import (
     TrimLog,
 )
 from inorder_worker.sequencer.durable import DurableSubscriptions
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.forgetting import Forgetting
 from inorder_worker.sequencer.inspection import Inspection
@@ -68,6 +67,7 @@ from inorder_worker.sequencer.rides import (
     SubscriptionRide,
     SwapRide,
     TopicRide,
+    TopicsEndRide,
 )
 from inorder_worker.sequencer.sessions import Holder, Sessions, holder_of
 from inorder_worker.sequencer.settling import Settling
@@ -98,14 +98,15 @@ class Stage:
         self._outbox = Outbox(state)
         self._log = EventLog(state, self._outbox)
         self._forgetting = Forgetting(state)
-        self._stamping = Stamping(state, self._outbox, self._log, self._forgetting)
+        self._ending = Ending(state, self._outbox)
+        self._stamping = Stamping(state, self._outbox, self._log, self._forgetting, self._ending)
         self._subscribing = Subscribing(state, self._outbox)
-        self._durable = DurableSubscriptions(state, self._outbox, self._subscribing)
+        self._durable = DurableSubscriptions(state, self._outbox, self._subscribing, self._ending)
         self._settling = Settling(state, self._outbox)
         self._sessions = Sessions(state, self._outbox, self._subscribing)
         self._reordering = Reordering(state, self._outbox, self._sessions)
         self._swapping = Swapping(state, self._outbox, self._reordering)
-        self._retiring = Retiring(state)
+        self._retiring = Retiring(state, self._ending)
 
     def __repr__(self) -> str:
         state = self._state
@@ -198,6 +199,7 @@ class Stage:
             case OpenSession():
                 self._sessions.opened(command)
                 self._log.opened((command.client_id, command.incarnation))
+                self._ending.opened((command.client_id, command.incarnation))
             case LeaveSession():
                 self._sessions.left((command.client_id, command.incarnation))
             case RestartTimers():
@@ -241,6 +243,8 @@ class Stage:
                 self._subscribing.ride(ride)
             case SubscribedRide():
                 self._subscribing.answers.completed(ride)
+            case TopicsEndRide():
+                self._ending.ride(ride)
             case LingerEndRide():
                 self._subscribing.linger_ended(ride)
             case ExpireRide():
@@ -292,23 +296,10 @@ class Stage:
         """Tell which clients have subscriptions; the bottom stage knows all."""
         return self._durable.show(request)
 
-    def show_logs(self, frame: ShowLogs) -> Logs:
-        """Tell which topics have an event log (R18)."""
-        return self._log.show(frame)
-
-    @property
-    def has_logs(self) -> bool:
-        """Tell whether there are rules for event logs (R18)."""
-        return bool(self._state.rules)
-
     @property
     def log(self) -> EventLog:
-        """The event logs of its topics (R18), for whoever keeps them within their bounds."""
+        """The event logs of its topics (R18), to ask about and to keep within their bounds."""
         return self._log
-
-    def logs_since(self, order_epoch: int) -> tuple[int, list[int]]:
-        """Return the order epoch of the last move (R14), and topics with logs that came here after another one."""
-        return self._state.homes_epoch, self._log.since(order_epoch)
 
     def topic_order(self) -> list[list[int]]:
         """Return the ids of the topics of each stage, from the highest on; the bottom stage has the latest."""
@@ -348,6 +339,11 @@ class Stage:
     def is_sealed(self) -> bool:
         """Tell whether the topic order changes, and nothing is admitted (R14)."""
         return self._state.is_sealed
+
+    @property
+    def last_topic(self) -> int:
+        """The highest id that a topic ever had."""
+        return self._state.last_topic
 
     def has_number(self, topic: int, number: int) -> bool:
         """Tell whether this stage knows a number of one of its topics one by one."""

@@ -8,6 +8,7 @@ from inorder.protocol.pairs import firsts
 from inorder.protocol.wire import NewEvent, NumberState, StampedEvent, Timestamps
 from inorder_worker.sequencer.claims import may_follow, may_pass
 from inorder_worker.sequencer.commands import Create
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.filling import Filling
 from inorder_worker.sequencer.following import Following
@@ -32,8 +33,11 @@ made it void does not ask again.)"""
 class Stamping:
     """The department of a stage that makes timestamps."""
 
-    def __init__(self, state: StageState, outbox: Outbox, log: EventLog, forgetting: Forgetting) -> None:
+    def __init__(
+        self, state: StageState, outbox: Outbox, log: EventLog, forgetting: Forgetting, ending: Ending
+    ) -> None:
         self._state, self._outbox, self._log, self._forgetting = state, outbox, log, forgetting
+        self._ending = ending
         self._filling, self._following = Filling(state), Following(state)
 
     # -- requests (R1) -----------------------------------------------------------------------------------------
@@ -47,17 +51,18 @@ class Stamping:
             self._outbox.timestamps(key).forgotten.extend(event.counter for event in command.events)
             return
         session.forget_below(command.low)
+        events = self._ending.admitted(session, command)
         topics, here, overlaps = self._state.topics, self._state.index, self._state.overlaps
         frame: Timestamps | None = None
         room = 0
         forgotten_below = session.forgotten_below
-        for event in command.events:
+        for event in events:
             counter, manager = event.counter, topics.get(event.topic)
-            if manager is None or manager.stage > here:
+            if manager is not None and manager.stage > here:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif counter < forgotten_below or ((event.after or event.required) and not self._may_enter(session, event)):
+            elif manager is None or counter < forgotten_below or not self._may_enter(session, event):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
@@ -70,11 +75,14 @@ class Stamping:
                 if overlaps.bounded and (ticks := manager.records[complete.number].ticks):
                     frame.ticks.append((counter, *ticks))
                 room -= len(complete.deps)
-        if len(session.answers) > (most := self._state.settings.answers_kept):
-            session.keep_answers(most, topics)
+        session.keep_answers(self._state.settings.answers_kept, topics)
+        if len(events) < len(command.events):
+            self._ending.refuse(session, command, len(events))
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
+        if not (event.after or event.required):
+            return True
         if event.required and not session.remembers(event.required, self._state.index):
             return False
         return not event.after or may_follow(self._state, session, event.after)
@@ -82,12 +90,12 @@ class Stamping:
     def _answer_again(self, key: SessionKey, session: Session, event: NewEvent) -> None:
         counter = event.counter
         topic, number = session.answers[counter]
-        manager = self._state.topics[topic]
-        if manager.stage != self._state.index:
+        manager = self._state.topics.get(topic)
+        if manager is not None and manager.stage != self._state.index:
             if number:  # else it still rides, and the answer comes with its completion
                 self._send_up(session, manager, event, number)  # its home knows what became of it
             return
-        record = manager.records.get(number)
+        record = None if manager is None else manager.records.get(number)
         # only what was settled is not known any more; its publisher did not settle it, or would not ask
         if record is None or record.state in GIVEN_UP:
             self._outbox.timestamps(key).abandoned += (counter, topic, number)
@@ -95,7 +103,7 @@ class Stamping:
             self._outbox.stamped(
                 key, StampedEvent(counter, topic, number, record.deps, record.in_payload), record.ticks
             )
-        else:
+        elif manager is not None:
             # where the request entered, below, the timestamp may be complete already, and its client asks here now
             manager.riding[number] = self._state.index
 
@@ -143,8 +151,9 @@ class Stamping:
         parted = self._filling.fill(manager, its, group, number, deps)
         top, required, since = self._way(session, manager, group, parted, asked.required)
         ticks = self._first_ticks(manager, group, parted) if group.is_bounded else ()
-        if asked.after or group.neighbours:
-            top = min(top, self._following.add(session, manager, counter, its, group, asked.after, deps))
+        after = asked.after + manager.follows if manager.follows else asked.after
+        if after or self._following.follows(session, topic, group):
+            top = min(top, self._following.add(session, manager, counter, its, group, after, deps))
         else:  # nobody reads what it may follow, together with it
             session.used.pop(topic, None)
             session.used[topic] = (counter, number)

@@ -7,7 +7,9 @@ Everything in it is journaled input's consequence, so a snapshot holds all of it
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from heapq import nsmallest
 from typing import Final
 
 import msgspec
@@ -105,6 +107,9 @@ class StageData:
         lingering: how many of the lingers were not over when that was looked at last.
         made, made_bytes: how many topics were made for each owner of sessions, and the bytes of their names, at the
             bottom stage.
+        last_topic: the highest id that a topic ever had.
+        endings: topics that end, at the bottom stage, with the clients that have read all of each.
+        begun: the tick at which a subscription passed last.
     """
 
     index: int
@@ -130,6 +135,9 @@ class StageData:
     lingering: int = 0
     made: dict[str, int] = field(default_factory=dict)
     made_bytes: dict[str, int] = field(default_factory=dict)
+    last_topic: int = 0
+    endings: dict[int, dict[str, None]] = field(default_factory=dict)
+    begun: int = 0
 
 
 @dataclass
@@ -166,7 +174,7 @@ class StageState(StageData):
         saved: all there is to know of it.
 
     Attributes:
-        topics: every topic of the cluster by id, with its home stage; ``last_topic``: the highest id.
+        topics: every topic of the cluster by id, with its home stage.
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
         connected: the incarnation of each client that is connected.
@@ -184,7 +192,7 @@ class StageState(StageData):
     def __init__(self, saved: Snapshot) -> None:
         super().__init__(**{name: getattr(saved, name) for name in _DATA})
         self.topics = {each.id: each for each in saved.topics}
-        self.last_topic = max(self.topics, default=0)
+        self.last_topic = max(self.last_topic, *self.topics, 0)  # earlier releases did not save it
         self.by_name = {(each.space, each.name): each.id for each in saved.topics}
         self.on_stage = [0] * saved.count
         for manager in saved.topics:
@@ -243,9 +251,20 @@ class StageState(StageData):
     def topics_behind(self, after: int) -> tuple[list[TopicManager], int]:
         """Return some topics behind an id, by rising id, and the id behind which there are more; 0: there are none. So
         a page of all topics costs what it holds: a new topic gets the next id and keeps it, and nothing is sorted."""
-        ids = range(max(after, 0) + 1, self.last_topic + 1)[:TOPICS_LOOKED_AT]
+        ids: Sequence[int] = range(max(after, 0) + 1, self.last_topic + 1)
+        if len(ids) > len(self.topics) + TOPICS_LOOKED_AT:  # most of them have ended
+            ids = nsmallest(TOPICS_LOOKED_AT, (each for each in self.topics if each > after)) or [self.last_topic]
+        ids = ids[:TOPICS_LOOKED_AT]
         found = [self.topics[each] for each in ids if each in self.topics]
         return found, ids[-1] if ids and ids[-1] < self.last_topic else 0
+
+    def is_forgotten(self, topic: int) -> bool:
+        """Tell whether there was a topic that has ended."""
+        return 0 < topic <= self.last_topic and topic not in self.topics
+
+    def has_ended(self, topic: int) -> bool:
+        """Tell whether a topic gets no number any more."""
+        return topic in self.endings or self.is_forgotten(topic)
 
     def info(self, topic: int) -> TopicInfo:
         """Return a topic as clients know it."""

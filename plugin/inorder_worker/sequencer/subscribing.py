@@ -18,6 +18,7 @@ from inorder_worker.sequencer.answers import Answers
 from inorder_worker.sequencer.bases import add_reached, kept_by
 from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
+from inorder_worker.sequencer.ending import let_follow
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import (
@@ -86,14 +87,16 @@ class Subscribing:
         new: list[TopicInfo] = []
         for space, name in names:
             topic = state.by_name.get((space, name))
-            if topic is None:
-                topic = state.last_topic + 1
+            if topic is None or topic in state.endings:
+                before, topic = state.topics.get(topic or 0), state.last_topic + 1
                 info = TopicInfo(topic, space, name, state.index)
-                state.add_topic(info)
+                let_follow(state.add_topic(info), before)
                 new.append(info)
             ids.append(topic)
         if new:
-            topics_made(state, session, ((each.space, each.name) for each in new))
+            owner = topics_made(state, session, ((each.space, each.name) for each in new))
+            for each in new:
+                state.topics[each.id].owner = owner
             self.topics_created(new)
         return ids
 
@@ -163,6 +166,7 @@ class Subscribing:
                 owner="" if session is None else session.owner,
                 left=_left_by(command, known, topics) if same else [],
                 goes_on=known is not None and ((known.durable and command.durable) or (same and not command.anew)),
+                lets_go=command.lets_go,
             )
         )
 
@@ -240,6 +244,7 @@ class Subscribing:
     def _remember(self, ride: SubscriptionRide, kept: set[int]) -> Iterable[int]:
         """Store the changed subscription; return its lingering topics."""
         state = self._state
+        state.begun = state.tick
         known = state.overlaps.get(ride.client_id)
         lingering: dict[int, tuple[int, int]] = {}
         if known is not None:
@@ -264,6 +269,7 @@ class Subscribing:
                 lingering,
                 ride.durable,
                 owner=ride.owner,
+                lets_go=ride.lets_go,
             )
         )
         self._forget_lingers()

@@ -91,7 +91,7 @@ class Swapping:
         stages = self._reordering.placement()
         place = {topic: (stage, at) for stage, topics in enumerate(stages) for at, topic in enumerate(topics)}
         for one, other in pairs(ride.pairs):
-            if not state.pins.isdisjoint((one, other)):
+            if not state.pins.isdisjoint((one, other)) or state.has_ended(one) or state.has_ended(other):
                 continue
             place[one], place[other] = place[other], place[one]
             for topic in (one, other):

@@ -77,7 +77,7 @@ class TopicManager(msgspec.Struct):
         expired_base: the dependencies of all numbers up to there, since the topic has had a durable reader (R18).
         moved: the order epoch in which the topic came to its stage (R14).
         counted: the number with which the window of its popularity began (R15).
-        idle_since: when nobody was found to use it (stage time), 0 while somebody does.
+        idle_since: when it was found to get no number (stage time); 0: it has got one since.
         is_retired: this stage has forgotten all but the number since then (see ``retiring``).
         logged: it has an event log (R18).
         log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
@@ -87,6 +87,8 @@ class TopicManager(msgspec.Struct):
             for none.
         confirmed, void, abandoned: at home, how many numbers became that; ``late``: those that were confirmed when
             they had been given up. For operators; nothing decides by it.
+        owner: whose session made it, where that counts (``quotas``).
+        follows: the last number of the topic that had this one's name before and has not ended yet (flat).
     """
 
     id: int
@@ -119,6 +121,8 @@ class TopicManager(msgspec.Struct):
     abandoned: int = 0
     late: int = 0
     mark_by: int = 0
+    owner: str | None = None
+    follows: list[int] = []
 
     def settle(self, record: NumberRecord, to: NumberState) -> NumberState:
         """A pending number is settled: return as what. What the event log has is never void or abandoned: whoever
@@ -162,6 +166,9 @@ class Session(msgspec.Struct):
             many (``keep_answers``). It is this stage's own and does not ride along, as ``low`` does. With more than
             ``look_at`` answers the next look for what can be forgotten is due.
         passed_on: ranges of numbers that it settled here since the topic order changed last, of topics that moved away.
+        refusals: how often requests of topics that have ended were refused; -1: its client does not know that, as far
+            as it has told.
+        begun: the tick at which a subscription passed last, and ``before``: the last counter used before that.
     """
 
     client_id: str
@@ -184,6 +191,15 @@ class Session(msgspec.Struct):
     floor: int = 0
     look_at: int = 0
     passed_on: int = 0
+    refusals: int = -1
+    begun: int = 0
+    before: int = 0
+
+    def used_before(self, begun: int) -> int:
+        """Return the last counter that was used before the last subscription passed, at the tick ``begun``."""
+        if begun != self.begun:
+            self.begun, self.before = begun, next(reversed(self.used.values()), _NEVER)[0]
+        return self.before
 
     @property
     def highest(self) -> int:
@@ -202,7 +218,8 @@ class Session(msgspec.Struct):
         steps = 4 * (step + len(self.answers) - self.look_at)  # more than came since, and not all of them each time
         for counter, place in list(islice(self.answers.items(), steps)):
             topic, number = place
-            if over and number and place not in self.open and number not in topics[topic].riding:
+            manager = topics.get(topic)
+            if over and number and place not in self.open and (manager is None or number not in manager.riding):
                 over -= 1
                 del self.answers[counter]
                 self.floor = max(self.floor, counter + 1)

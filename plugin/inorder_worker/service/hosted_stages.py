@@ -79,7 +79,7 @@ class HostedStages(dict[int, HostedStage]):
     @property
     def have_logs(self) -> bool:
         """Some topic has an event log, or may have had one."""
-        return any(hosted.stage.has_logs for hosted in self.values())
+        return any(hosted.stage.log.has_rules for hosted in self.values())
 
     def home_of(self, topic: int) -> int | None:
         """Return the stage of a topic, if it is here."""

@@ -112,7 +112,7 @@ class LogBounds:
         for index, hosted in self._stages.items():
             before = self._seen.get(index)
             since = before[1] if before is not None and before[0] is hosted else -1
-            epoch, topics = hosted.stage.logs_since(since)
+            epoch, topics = hosted.stage.log.since(since)
             self._sizes.recount(topics)
             seen[index] = hosted, epoch
         self._seen = seen

@@ -278,7 +278,7 @@ def _end_subscription(frame: EndSubscription, session: Session, host: StageHost)
 
 def _show_logs(frame: ShowLogs, session: Session, host: StageHost) -> Callable[[], None]:
     bottom = _bottom(host)
-    return lambda: host.commits.reply(session, host.stage(bottom).show_logs(frame))
+    return lambda: host.commits.reply(session, host.stage(bottom).log.show(frame))
 
 
 def _release(frame: ReleaseNumbers, session: Session, host: StageHost) -> Callable[[], None]:

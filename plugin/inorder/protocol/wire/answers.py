@@ -105,9 +105,13 @@ class Numbers(Frame, tag=37):
 
 
 class Heads(Frame, tag=38):
-    """Tells the highest confirmed numbers of topics of the receiver's subscription: flat pairs (R17)."""
+    """Tells the highest confirmed numbers of topics of the receiver's subscription: flat pairs (R17). ``ends``: the
+    last numbers of topics that end, flat pairs; who has read so far says so (:class:`SaveClock`). ``ended``: topics
+    that all of their readers have read to the end: nothing more is known of these."""
 
     heads: list[int]
+    ends: list[int] = []
+    ended: list[int] = []
 
 
 class ClusterMap(Frame, tag=39):
@@ -150,6 +154,9 @@ class Moved(Frame, tag=42):
         order_epoch: of the order that this stage is in.
         since, homes: all topics that came to another stage after the order epoch ``since``; flat pairs ``topic,
             stage``.
+        ended: requests of these topics were refused, for they end or have ended: their names are to be asked for once
+            more. So were all requests of the session from the counter ``first`` on, until its frames tell this number
+            of ``refusals``.
     """
 
     stage: int
@@ -157,6 +164,9 @@ class Moved(Frame, tag=42):
     order_epoch: int
     since: int
     homes: list[int]
+    ended: list[int] = []
+    refusals: int = 0
+    first: int = 0
 
 
 class TopicOrder(Frame, tag=43):

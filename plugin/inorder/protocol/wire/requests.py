@@ -61,12 +61,14 @@ class NameTopics(Frame, tag=18):
 
 class CreateTimestamps(Frame, tag=19):
     """Asks stage ``stage`` for timestamps. ``low``: the lowest counter the client still cares about there.
-    ``order_epoch``: the topic order that the requests were planned for; of an older one they are not taken (R14)."""
+    ``order_epoch``: the topic order that the requests were planned for; of an older one they are not taken (R14).
+    ``refusals``: the highest of :class:`Moved` that its client has heard of; -1: it does not know what these are."""
 
     stage: int
     low: int
     events: Annotated[list[NewEvent], Meta(max_length=MAX_EVENTS)]
     order_epoch: int = 1
+    refusals: int = -1
 
 
 class Settle(Frame, tag=20):
@@ -85,7 +87,7 @@ class Subscribe(Frame, tag=21):
 
     ``bounded``: this client may take events out of turn (R6), so timestamps need ticks for it (R23). ``durable``:
     the subscription stays, however long the client is away (R12). ``anew``: the client begins anew in topics that it
-    has already, and needs the bases of all (R12, R17).
+    has already, and needs the bases of all (R12, R17). ``lets_go``: it understands the ends of topics (:class:`Heads`).
     """
 
     version: int
@@ -93,6 +95,7 @@ class Subscribe(Frame, tag=21):
     bounded: bool = False
     durable: bool = False
     anew: bool = False
+    lets_go: bool = False
 
 
 class AskNumbers(Frame, tag=22):
@@ -173,8 +176,9 @@ class ShowLogs(Frame, tag=66):
 
 class SaveClock(Frame, tag=67):
     """Saves a durable subscriber's clock at the bottom stage (R18): flat pairs ``topic, number``, each the last event
-    that the application has done with. ``reached``: of a client that takes events out of turn, the order epoch and, of
-    each stage, the bottom one first, the highest tick of these events (R23)."""
+    that the application has done with. Others say by it that they have read topics to their ends. ``reached``: of a
+    client that takes events out of turn, the order epoch and, of each stage, the bottom one first, the highest tick of
+    these events (R23)."""
 
     request: int
     numbers: FlatList

@@ -97,7 +97,7 @@ function ClientLimits({ form, problems, set }: ClientLimitsProps) {
       </Field>
       <Field
         label="Most topics that it makes"
-        hint="Together with all tokens of its name; topics are never removed. Empty: as the workers are set."
+        hint="Together with all tokens of its name; topics that have ended do not count. Empty: as the workers are set."
         error={problems.mostTopics}
       >
         <TextInput

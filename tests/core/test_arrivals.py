@@ -286,13 +286,14 @@ def test_r18_what_a_former_process_may_have_been_notified_of_says_so() -> None:
     change = hand.endpoint.change([Subscription(SPACE, mqtt_filter(each), "total", 0, True) for each in ("t/1", "t/2")])
     hand.endpoint.broker_answered(change)
     hand.endpoint.receive(Subscribed(1, starts))
-    for topic, number in ((1, 3), (1, 4), (1, 5), (2, 3)):
+    for topic, number in ((1, 3), (1, 4), (1, 5), (1, 6), (2, 3)):
         hand.arrive(topic, number)
     told = [each for each in hand.told() if isinstance(each, Event)]
     assert [(each.topic, each.number, each.redelivered) for each in told] == [
         ("t/1", 3, True),
         ("t/1", 4, True),
         ("t/1", 5, False),
+        ("t/1", 6, False),
         ("t/2", 3, False),
     ]
     hand.endpoint.arrivals.enter_domain(6)

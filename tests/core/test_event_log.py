@@ -23,7 +23,7 @@ from inorder_worker.sequencer.commands import (
     Tick,
     TrimLog,
 )
-from inorder_worker.sequencer.event_log import base_below, split
+from inorder_worker.sequencer.event_log import split
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.topic_manager import TopicManager
 
@@ -171,112 +171,53 @@ def test_void_and_abandoned_numbers_of_a_log_are_confirmed() -> None:
 # -- bounds --------------------------------------------------------------------------------------------------------
 
 
-def test_a_trimmed_log_begins_later_and_knows_what_was_before() -> None:
-    """The base of all numbers below it: those from before the log, and those that were trimmed."""
-    cluster = Cluster({"a": 0, "b": 0})
-    cluster.open("p")
-    cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b", durable=each == "two")
-    cluster.stamp("q", "b")
-    cluster.stamp("p", "a")  # a:1 after b:1, not in the log
-    cluster.rule("a")
-    for _ in range(2):
-        cluster.stamp("q", "b")
-        cluster.stamp("p", "a", content=b"x")
-    assert base_below(manager(cluster, "a")) == {2: 1}
-    cluster.step(0, TrimLog(1, 2, cluster.log[1][2].deps))
-    assert list(cluster.log[1]) == [2, 3], "its numbers are not settled"
-    cluster.settle("p", "a", confirmed=[1, 2, 3])
-    cluster.step(0, TrimLog(1, 2, cluster.log[1][2].deps))
-    assert list(cluster.log[1]) == [3]
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (3, {2: 2})
-    assert not cluster.ask("a", 2, 2).answers[0].logged
-
-
-def test_the_base_below_a_log_outlives_the_records() -> None:
-    """The stage forgets its numbers one by one; what came before the log must not be mixed with what is in it."""
-    cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
-    cluster.open("p")
-    cluster.open("q")
-    cluster.all_subscribe(("one", "two"), "a", "b")
-    for at in range(100):
-        if at == 5:
-            cluster.rule("a")
-        cluster.stamp("q", "b")
-        event = cluster.stamp("p", "a", content=b"x")
-        cluster.settle("p", "a", confirmed=[event.number])
-    state = manager(cluster, "a")
-    assert state.expired > 6
-    assert (state.log_first, base_below(state)) == (6, {2: 5})
-    answer = cluster.ask("a", 1, 100)
-    assert (answer.logged_from, answer.expired_through) == (6, state.expired)
-
-
-def test_a_log_that_is_turned_on_again_begins_with_what_was_before_that() -> None:
-    """The base of the log that was turned off is too low for the new one: b:3 is behind it."""
-    cluster = Cluster({"a": 0, "b": 0})
-    cluster.open("p")
-    cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b", durable=each == "two")
-    cluster.rule("a")
-    for number in (1, 2):
-        cluster.stamp("q", "b")
-        cluster.stamp("p", "a", content=b"x")
-        cluster.settle("p", "a", confirmed=[number])
-    cluster.step(0, TrimLog(1, 1, cluster.log[1][1].deps))
-    assert base_below(manager(cluster, "a")) == {2: 1}
-    cluster.rule("a", is_on=False)
-    cluster.stamp("q", "b")
+def test_the_base_of_a_log_tells_what_ticks_do_not() -> None:
+    """R18: what the numbers below it follow on other stages (R19): those from before the log, and those trimmed."""
+    cluster = Cluster({"a": 0, "x": 0, "b": 1, "c": 1})
+    cluster.open_all("p", "q", "d")
+    cluster.subscribe("d", "a", "x", "b", "c", durable=True)
+    a, x, b, c = (cluster.ids[each] for each in "axbc")
     cluster.stamp("p", "a")
-    cluster.rule("a")
-    cluster.stamp("p", "a", content=b"x")
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (4, {2: 3})
+    cluster.stamp("p", "c")
+    cluster.stamp("p", "b", after=[a, 1])  # b:1 follows a:1 and c:1, and is not in the log
+    cluster.rule("b")
+    cluster.stamp("q", "x")
+    for after in ([x, 1], [], []):
+        cluster.stamp("q", "b", content=b"x", after=after)
+    state = manager(cluster, "b")
+    assert (state.log_first, state.log_base) == (2, {a: 1, x: 1}), "c is of the same stage"
+    trim = TrimLog(b, 2, [x, 1, c, 1], has_ticks=True)
+    cluster.step(1, trim)
+    assert state.log_first == 2, "its numbers are not settled"
+    cluster.settle("p", "b", confirmed=[1])
+    cluster.settle("q", "b", confirmed=[2, 3, 4])
+    cluster.step(1, trim)
+    assert (list(cluster.log[b]), state.log_base) == ([3, 4], {a: 1, x: 1})
+    assert not cluster.ask("b", 2, 2).answers[0].logged
+    cluster.step(1, TrimLog(b, 3, [c, 1]))
+    assert state.log_base == {a: 1, x: 1, c: 1}, "the next row has no ticks: it goes by all that it names"
+    cluster.rule("b", is_on=False)
+    assert (state.log_first, state.log_base) == (0, {})
 
 
-def test_what_the_stage_has_forgotten_is_before_a_log_that_begins_later() -> None:
-    cluster = Cluster({"a": 0, "b": 0}, settings=StageSettings(number_retention=32))
-    cluster.open("p")
-    cluster.open("q")
-    for each in ("one", "two"):
-        cluster.subscribe(each, "a", "b", durable=each == "two")
-    cluster.stamp("q", "b")
-    for _ in range(100):
-        event = cluster.stamp("p", "a")
-        cluster.settle("p", "a", confirmed=[event.number])
-    assert manager(cluster, "a").expired
-    cluster.rule("a")
-    cluster.stamp("p", "a", content=b"x")
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (101, {2: 1})
-
-
-def test_a_topic_that_retires_keeps_what_was_before_its_log() -> None:
-    """Its rows stay; a durable subscriber that begins with the first of them still waits for what that follows."""
-    settings = StageSettings(topic_ttl_ms=8_000, linger_ms=1_000, session_timeout_ms=3_600_000)
-    cluster = Cluster({"a": 0, "b": 0}, settings=settings)
-    cluster.open("p")
-    cluster.open("q")
-    for each in ("one", "two"):
-        cluster.open(each)
-        cluster.subscribe(each, "a", "b")
-    cluster.stamp("q", "b")
+def test_the_base_of_a_log_forgets_what_an_earlier_topic_order_says() -> None:
+    """Events of the new order come behind all of the old one by their epochs."""
+    cluster = Cluster({"a": 0, "b": 1})
+    cluster.open_all("p", "d")
+    cluster.subscribe("d", "a", "b", durable=True)
+    cluster.rule("b")
     cluster.stamp("p", "a")
-    cluster.rule("a")
-    cluster.stamp("q", "b")
-    cluster.stamp("p", "a", content=b"x")
-    cluster.settle("p", "a", confirmed=[1, 2])
-    for each in ("one", "two"):
-        cluster.subscribe(each)
-    for _ in range(30):
-        cluster.now += 1_000
-        cluster.step(0, Tick())
-    assert manager(cluster, "a").is_retired
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (2, {2: 1})
-    cluster.rule("a", is_on=False)
-    cluster.rule("a")
-    cluster.stamp("p", "a", content=b"x")
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (3, {})
+    for after in ([1, 1], []):
+        cluster.stamp("p", "b", content=b"x", after=after)
+    cluster.settle("p", "b", confirmed=[1, 2])
+    cluster.reorder("b", "a")
+    cluster.run()
+    cluster.stamp("p", "b", content=b"x")
+    cluster.settle("p", "b", confirmed=[3])
+    cluster.step(0, TrimLog(2, 1, [1, 1], has_ticks=True))
+    assert manager(cluster, "b").log_base == {1: 1}, "b:2 is of the old order, too"
+    cluster.step(0, TrimLog(2, 2, [], has_ticks=True))
+    assert manager(cluster, "b").log_base == {}
 
 
 def test_a_log_moves_with_its_topic() -> None:
@@ -294,7 +235,7 @@ def test_a_log_moves_with_its_topic() -> None:
     cluster.run()
     assert [stage.stage_of(1) for stage in cluster.stages] == [1, 1]
     assert cluster.stages[0]._state.topics[1].log_first == 0
-    assert (manager(cluster, "a").log_first, base_below(manager(cluster, "a"))) == (2, {2: 1})
+    assert manager(cluster, "a").log_first == 2
     assert cluster.ask("a", 2, 2).answers[0].logged
     cluster.stamp("p", "a", content=b"y")
     assert [each.content for each in cluster.log[1].values()] == [b"x", b"y"]

@@ -481,22 +481,6 @@ def test_r17_gap_answers_for_a_moved_topic_come_from_its_new_home() -> None:
     assert cluster.stages[0].moved(2) is None
 
 
-def test_r17_numbers_that_expire_after_the_move_leave_their_dependencies() -> None:
-    cluster = Cluster({"a": 0, "b": 1, "c": 1}, settings=StageSettings(number_retention=2))
-    for client in ("p", "s1", "s2"):
-        cluster.open(client)
-    for client in ("s1", "s2"):
-        cluster.subscribe(client, "b", "c", durable=client == "s1")
-    cluster.stamp("p", "c")
-    cluster.settle("p", "b", [cluster.stamp("p", "b").number])  # depends on c:1, filled in where both were
-    cluster.reorder("b", "a c")
-    cluster.run()
-    for _ in range(2):
-        cluster.settle("p", "b", [cluster.stamp("p", "b").number])
-    manager = cluster.stages[0]._state.topics[2]
-    assert (manager.expired, manager.expired_base) == (1, {3: 1}), "it is known for readers that were away (R18)"
-
-
 def test_r17_a_sealed_stage_calls_no_number_unknown() -> None:
     cluster = _cluster()
     cluster.stamp("p", "c")

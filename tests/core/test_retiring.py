@@ -206,17 +206,3 @@ def test_numbers_are_forgotten_in_blocks() -> None:
     assert manager.marks == [10 * at for at in range(1, 10)]
     assert manager.mark_at == 101
     assert (manager.expired, len(manager.records)) == (0, 100)
-
-
-def test_what_is_forgotten_depended_on_no_more_than_it_did() -> None:
-    """What was filled in further up counts as well, and what came later does not."""
-    cluster = Cluster({"a": 0, "b": 1}, settings=StageSettings(number_retention=2))
-    for client in ("p", "x", "y"):
-        cluster.open(client)
-    for client in ("x", "y"):
-        cluster.subscribe(client, "a", "b", durable=client == "x")
-    for _ in range(6):
-        _published(cluster, "a", 1)
-        _published(cluster, "b", 1)
-    manager = cluster.stages[1]._state.topics[2]
-    assert (manager.expired, manager.expired_base) == (4, {1: 4})

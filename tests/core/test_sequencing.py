@@ -47,8 +47,8 @@ def _check(overlaps: Overlaps) -> None:
         twice = {each for each in once if sum(each in topics for topics in together) > 1}
         assert overlaps.group(topic) == (bit_set(once), bit_set(twice))
         its = classes.of(topic)
-        assert overlaps.has_bounded(its) == any(each.bounded and topic in had[each.client_id] for each in known)
-        assert overlaps.has_durable(its) == any(each.durable and topic in had[each.client_id] for each in known)
+        has_ticks = any((each.bounded or each.durable) and topic in had[each.client_id] for each in known)
+        assert bool(its.readers & overlaps.ticked) == has_ticks
         assert its.topics == bit_set([each for each in TOPICS if _readers(known, each) == _readers(known, topic)])
         assert [members_of.tick for members_of in its.risen.values()] == sorted(
             7 - each for each in members(its.topics)

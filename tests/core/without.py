@@ -12,12 +12,13 @@ import pytest
 
 from inorder.endpoint import subscribing as client_side
 from inorder.endpoint.beginnings import Beginnings
+from inorder.endpoint.merging import Merge
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Output
 from inorder.endpoint.path import Path
 from inorder.endpoint.publications import Publication
 from inorder.endpoint.reader import TopicReader
-from inorder.endpoint.ticks import Reached
+from inorder.endpoint.ticks import Reached, Waiting
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.uses import Uses
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
@@ -26,6 +27,7 @@ from inorder.protocol.wire import TopicInfo, TopicStart
 from inorder_worker.sequencer import answers, reordering, resuming, stamping, subscribing, telling
 from inorder_worker.sequencer.answers import Answers
 from inorder_worker.sequencer.bits import bit_set
+from inorder_worker.sequencer.event_log import EventLog
 from inorder_worker.sequencer.filling import Filling, Reduction
 from inorder_worker.sequencer.following import Following
 from inorder_worker.sequencer.reader_changes import ReaderChanges
@@ -442,3 +444,41 @@ RULES: dict[str, Callable[[Patch], None]] = {
         barriers,
     )
 }
+
+
+def merge(patch: Patch) -> None:
+    """R18, R22: what a durable subscriber resumes with goes by what it names alone."""
+    patch.setattr(Beginnings, "_merge", _nothing)
+
+
+def next_of_all(patch: Patch) -> None:
+    """R18, R23: an event of a log goes before it is known what is next in other topics."""
+    whole = Merge.next
+
+    def next_event(self: Merge) -> Sequenced | None:
+        unknown, self._unknown = self._unknown, set()
+        found = whole(self)
+        self._unknown = unknown
+        return found
+
+    patch.setattr(Merge, "next", next_event)
+
+
+def old_first(patch: Patch) -> None:
+    """R18, R22: what is new does not wait for what is old, but for what it names."""
+
+    def holds(self: Merge, entry: Sequenced) -> bool:
+        return not entry.is_hole and entry.number <= self._ends.get(entry.topic, 0)
+
+    patch.setattr(Merge, "holds", holds)
+
+
+def followed_by_what_is_gone(patch: Patch) -> None:
+    """R18, R19: a log that was trimmed has forgotten what its numbers followed on other stages."""
+    patch.setattr(EventLog, "_is_needed", lambda *_: False)
+
+
+def announced_to_a_merge(patch: Patch) -> None:
+    """R18, R23: what a durable subscriber resumes with is merged by the events' own ticks alone."""
+    whole = Waiting.before
+    patch.setattr(Waiting, "before", lambda self, ticks, **_: whole(self, ticks))

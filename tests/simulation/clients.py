@@ -96,7 +96,7 @@ class Client(Driven[Message]):
         self.drop_spans()
         self.give_up(set())
         self._begin_process()
-        if self.world.profile.durable:
+        if self.endpoint.durable is not None:
             self.history.resume(self._saved)
 
     def _begin_process(self) -> None:
@@ -115,7 +115,7 @@ class Client(Driven[Message]):
         self._is_expiring = False
         self._leased_at = self.world.now
         times = EndpointTimes(settle_delay=0.0, recent=self.world.ended_kept / 12)
-        is_durable = self.world.profile.durable
+        is_durable = self.world.profile.durable and (self.name != "c1" or not self.world.profile.some_logs)
         self.begin(times, durable=is_durable)
         self.unread: deque[Event | Gap] = deque()
         self.is_resuming = is_durable
@@ -258,7 +258,7 @@ class Client(Driven[Message]):
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.profile.logged else None
+        to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.has_logs else None
         publication = self.endpoint.publish((SPACE, name), None, to_log)
         event: tuple[str, int, int] = self.name, self.incarnation, publication.counter
         self.published[publication.counter] = self.world.steps
@@ -427,7 +427,7 @@ class Client(Driven[Message]):
         if publication.state is PublicationState.STAMPED:
             publication.handed = True
             if faults and rng.random() < 0.05:
-                is_void = not (publication.doubtful or self.world.profile.logged)
+                is_void = not (publication.doubtful or self.world.has_logs)
                 self._ended(publication, "void" if is_void else "unknown")
                 self.endpoint.refused(publication, Refused("the broker says no"))
                 self.perform()

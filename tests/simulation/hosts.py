@@ -148,6 +148,9 @@ class Host:
             )
         elif isinstance(effect, LogDeps):
             rows[effect.number] = LoggedEvent(effect.number, 1, effect.deps, rows[effect.number].content, effect.ticks)
+        else:
+            for number in [each for each in rows if each <= effect.through]:
+                del rows[number]
 
     def step(self, rng: random.Random) -> bool:
         """Take one input: the next of a link or of a client's connection."""

@@ -394,9 +394,12 @@ _BUGS = (
     Bug(without.barriers, "stopped", 15, first=11),
     Bug(believed, "lies", 5, first=5),
     Bug(unheld_change, "pending", 10),
-    Bug(saved_ahead, "durable", 3, first=13),
+    Bug(saved_ahead, "durable", 3, first=24),
     Bug(saved_once, "durable", 5),
     Bug(unmarked_repeats, "durable", 3, first=16),
+    Bug(without.merge, "resumed", 5, first=5),
+    Bug(without.next_of_all, "resumed", 5, first=18),
+    Bug(without.old_first, "resumed", 5, first=31),
     Bug(not_asked_again, "away", 10),
 )
 BUGS = {each.plant.__name__: each for each in _BUGS}

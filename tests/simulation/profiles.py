@@ -41,6 +41,7 @@ class Profile:
         ended_kept: how long stages know which sessions they have dropped, s.
         answers_kept: see StageSettings; so few that runs meet the bound, of which a client hears by ``forgotten``.
         logged: all topics have an event log (R18): nothing may be lost or abandoned.
+        some_logs: some topics have an event log, which is trimmed; the second client is not durable.
         durable: all clients are durable subscribers (R18), and read some of what they are notified of.
         lies: the share of the first client's requests that name a number of another topic which is not given yet.
     """
@@ -80,6 +81,7 @@ class Profile:
     ended_kept: tuple[float, ...] = (3_600.0,)
     answers_kept: int = 40
     logged: bool = False
+    some_logs: bool = False
     lies: float = 0.0
     durable: bool = False
 
@@ -284,6 +286,12 @@ DURABLE = replace(
 """Durable subscribers come back as other processes, and go on where their clocks were saved. All have all topics: of a
 pair that one alone has nothing tells in which order its events come again. All are strict: what others passed over
 since their clocks were saved comes in its turn when they resume (R18)."""
+RESUMED = replace(
+    DURABLE, name="resumed", logged=False, some_logs=True, clients=(2, 3), topics=(3, 4), loss=(0.0, 0.1),
+    weights={**DURABLE.weights, "trim": 6.0, "restart": 6.0, "flow": 8.0, "cancel": 0.5, "reorder": 0.5, "heads": 2.0}
+)  # fmt: skip
+"""Durable subscribers come back, and much of what was published meanwhile is gone: not all topics have a log, and logs
+are trimmed. Others beside them have read everything."""
 RELEASED = replace(
     HOLES, name="released",
     weights={
@@ -370,6 +378,7 @@ PROFILES = {
         ENDED,
         LOGGED,
         DURABLE,
+        RESUMED,
         RELEASED,
         STOPPED,
         FRESH,

@@ -13,12 +13,13 @@ from tests.simulation.clients import Client
 from tests.simulation.ending import finish, unfinished
 from tests.simulation.faults import Partitions, Process
 from tests.simulation.hosts import Ask, Host
+from tests.simulation.logs import trim, turn_on
 from tests.simulation.messages import Message, wild
 from tests.simulation.profiles import Profile
 
 from inorder.endpoint.publications import Publication
 from inorder.protocol.names import Filter, exact
-from inorder.protocol.wire import Heads, LoggedEvent, LogRule, NumberState, TopicInfo, decode_worker_frame, encode_frame
+from inorder.protocol.wire import Heads, LoggedEvent, NumberState, TopicInfo, decode_worker_frame, encode_frame
 from inorder_analytics.checks import History
 from inorder_worker.sequencer.commands import (
     AnyCommand,
@@ -28,7 +29,6 @@ from inorder_worker.sequencer.commands import (
     Release,
     Reorder,
     Reply,
-    SetLogRule,
     StageSettings,
     Tick,
 )
@@ -83,6 +83,10 @@ class World:
             self.clients[client.name] = client
             client.connect()
 
+    @property
+    def has_logs(self) -> bool:
+        return self.profile.logged or self.profile.some_logs
+
     def _place(self, count: int, bounds: Bounds) -> None:
         rng, profile = self.rng, self.profile
         self.retention = rng.choice(profile.retention)
@@ -111,11 +115,8 @@ class World:
         for host in self.hosts:
             host.run(Configure(settings))
             host.run(Place(topics))
-            if profile.logged and host.index == count - 1:
-                host.run(SetLogRule("", 0, 0, LogRule(SPACE, wild("#")), True))
             host.commit()
-        while profile.logged and any(host.step(rng) or host.commit() for host in self.hosts):
-            pass  # logs are on everywhere before anything is published
+        turn_on(self)
         self.possible = [] if profile.all_wild else [exact(each) for each in self.names + self.new_names]
         if rng.random() < profile.wildcards:
             self.possible += [wild("t/#"), wild("n/#"), wild("+/1"), wild("#")]
@@ -453,12 +454,12 @@ _FAULTS: list[tuple[Callable[[World, Client, Host], None], float]] = [
     (World._suspend, 0.2),
     (World._set_back, 0.1),
 ]
-_OPERATORS: list[tuple[Callable[[World, Client, Host], None], float]] = [(World._release, 1.0)]
+_OPERATORS: list[tuple[Callable[[World, Client, Host], None], float]] = [(World._release, 1.0), (trim, 1.0)]
 """What is drawn apart, so that a profile without them runs as it would if there were none."""
 
 
 def _factor(profile: Profile, action: str) -> float:
-    return profile.weights.get(action, 0.0 if action in ("flow", "reorder", "release") else 1.0)
+    return profile.weights.get(action, 0.0 if action in ("flow", "reorder", "release", "trim") else 1.0)
 
 
 _ACTIONS = [action for action, _ in _WEIGHTED + _FAULTS + _OPERATORS]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from inorder.endpoint.barriers import CaughtUp
+from inorder.endpoint.merging import Merge
 from inorder.endpoint.notifications import GapReason
 from inorder.endpoint.outputs import GapFound
 from inorder.endpoint.reader import TopicReader
@@ -41,9 +42,14 @@ class Beginnings:
         shared = {
             topic: unmet for each in bases if (unmet := self._unmet(each.numbers, begun)) for topic in each.topics
         }
+        resumed: dict[int, int] = {}
+        if not self._turns.readers.keys() - self._turns.left:  # else the client had them all the time, and asks again
+            resumed = {start.topic.id: start.reached for start in starts if start.saved >= 0}
         for start in starts:
             self._begin(start, shared.get(start.topic.id, []), now)
         self._report_ended(begun)
+        if resumed:
+            self._merge(resumed)
         self._unbegun.subscribed(filters=filters)
         self._receive_parked(self._unbegun.decided(self._turns.readers), now)
         self.is_restored = False
@@ -54,6 +60,14 @@ class Beginnings:
         for topic in [each for each in interrupted if each not in begun]:
             first = interrupted.pop(topic)
             self._turns.out.append(GapFound(topic, first, first, GapReason.EXPIRED))
+
+    def _merge(self, ends: Mapping[int, int]) -> None:
+        """Numbers of resumed topics up to the given ones are old (R18)."""
+        turns = self._turns
+        if turns.merging is None:
+            turns.merging = Merge(turns.readers, turns.room, turns.unbegun, turns.give)
+            turns.room.changed = turns.merging.moved
+        turns.merging.begin(ends)
 
     def named(
         self, mine: Iterable[int], foreign: Iterable[int], left: Iterable[int], over: Iterable[int], now: float

@@ -113,6 +113,7 @@ class OrderingModule:
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,
             "reached": turns.reached.saved(),
+            "merging": None if turns.merging is None else turns.merging.describe(),
             "is_restored": self._beginnings.is_restored,
             "brokers": self._brokers.describe(),
             "unread": self._holes.sparing.describe(),

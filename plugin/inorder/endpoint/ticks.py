@@ -88,11 +88,14 @@ class Waiting:
             self._count += 1
             heappush(self._heaps[height], (entry.ticks[0], tick, self._count, entry))
 
-    def before(self, ticks: Ticks) -> Any:
-        """Return an event that waits and comes before one with these ticks, ``None`` where none does."""
+    def before(self, ticks: Ticks, *, announced: bool = False) -> Any:
+        """Return an event that waits and comes before one with these ticks, ``None`` where none does. ``announced``:
+        also where only the announced ones say so."""
         if not ticks:
             return None
         own = dict(_own(ticks))
+        if announced:  # these are ticks of what passed before, and not of the subscription that tells
+            own |= {height: tick + 1 for height, tick in enumerate(ticks[2 : 2 + (ticks[1] >> 1)])}
         for height, heap in enumerate(self._heaps):
             while heap and heap[0][3].done:
                 heappop(heap)

@@ -9,6 +9,7 @@ from typing import Final
 from inorder.endpoint.agenda import Agenda
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.gaps import MAX_PASSED
+from inorder.endpoint.merging import Merge
 from inorder.endpoint.notifications import GapReason, Verdict
 from inorder.endpoint.outputs import GapFound, Left, OrderingCounts, OrderingTimes, Output, Watcher
 from inorder.endpoint.reader import TopicReader
@@ -50,6 +51,7 @@ class Turns:
         self.jumping: dict[int, TopicReader] = {}
         # R22: topics that were left and are read on; nothing is told of them. One is in here until its Left is taken.
         self.left: set[int] = set()
+        self.merging: Merge | None = None  # R18: of a subscription that was resumed
         # What the caller has not taken yet.
         self.out: list[Output] = []
         # An event began to wait; not called in strict mode.
@@ -108,6 +110,8 @@ class Turns:
             entry.done, entry.content = True, None  # whatever it sleeps on still holds it
             return
         room.put(entry)
+        if self.merging is not None:
+            self.run(deque(), now)
         if not self.is_strict:
             self.on_waiting(now)
 
@@ -163,7 +167,8 @@ class Turns:
 
     def _is_full(self, entry: Sequenced) -> bool:
         times, room = self.times, self.room
-        return room.count >= times.max_waiting or room.size + entry.size > times.max_waiting_bytes
+        is_full = room.count >= times.max_waiting or room.size + entry.size > times.max_waiting_bytes
+        return is_full and not (self.merging is not None and self.merging.needs(entry))
 
     # -- readiness (R4) ----------------------------------------------------------------------------------------
 
@@ -188,7 +193,7 @@ class Turns:
             self._sleep(entry, reader, entry.number - 1, now)
             return False
         if self.is_leased or not self.is_strict:
-            return True
+            return self.merging is None or not self.merging.holds(entry)
         self.on_hold.append(entry)
         return False
 
@@ -210,19 +215,23 @@ class Turns:
 
     def run(self, awake: deque[Sequenced], now: float) -> None:
         """Notify of ready events, and of events that these wake."""
-        readers, room, is_ready = self.readers, self.room, self.is_ready
-        while awake:
+        readers, is_ready, is_open = self.readers, self.is_ready, self.is_leased or not self.is_strict
+        while awake or (self.merging is not None and self.merging.go_on(awake, is_open=is_open)):
             entry = awake.popleft()
             if entry.done or (reader := readers.get(entry.topic)) is None:
                 continue
             if entry.number <= reader.clock:
                 self.overtaken(reader, entry)
             elif is_ready(reader, entry, now):
-                room.remove(entry)
-                self.notify(reader, entry)
-                awake.extend(room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader))
+                awake.extend(self.give(reader, entry))
             elif len(entry.deps) > LONG:
                 self._put_met_last(entry)
+
+    def give(self, reader: TopicReader, entry: Sequenced) -> Sequence[Sequenced]:
+        """Let an entry that waited have its turn, and return the events that wake by this."""
+        self.room.remove(entry)
+        self.notify(reader, entry)
+        return self.room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader)
 
     def overtaken(self, reader: TopicReader, entry: Sequenced) -> None:
         """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a
@@ -245,6 +254,8 @@ class Turns:
         # the next confirmed number may have been overdue before this one; seldom is anything missing at all
         if self.agenda.behind and reader.missing.confirmed:
             self.agenda.note_proof(reader)
+        if self.merging is not None:
+            self.merging.moved(reader.topic)
         if not entry.is_hole:
             if not self.is_leased or not (self.is_strict or self.reached.take(entry.ticks)):
                 entry.verdict = Verdict.LATE
@@ -273,6 +284,8 @@ class Turns:
                 self.skip(reader, [reader.jumped.oldest()])
         reader.clock = number
         self.agenda.note_proof(reader)
+        if self.merging is not None:
+            self.merging.moved(reader.topic)
         return self.room.wake_range(reader.topic, clock + 1, number)
 
     def skip(self, reader: TopicReader, jumped: Iterable[tuple[int, int]]) -> None:
@@ -370,7 +383,7 @@ class Turns:
         self.agenda.clear()
         self.jumping.clear()
         self.room, self.on_hold = WaitingRoom(has_limits=not self.is_strict), []
-        self.reached = Reached()
+        self.reached, self.merging = Reached(), None
 
 
 def _nothing(now: float) -> None:

@@ -7,7 +7,7 @@ however many others wait (R4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -74,6 +74,7 @@ class WaitingRoom:
     Attributes:
         size: bytes that waiting events count for.
         count: waiting events, holes not counted.
+        changed: called with the topic of what has come, or left; ``None``: nobody is interested.
     """
 
     def __init__(self, has_limits: bool) -> None:
@@ -85,6 +86,7 @@ class WaitingRoom:
         self._by_ticks = Waiting()
         self.size = 0
         self.count = 0
+        self.changed: Callable[[int], None] | None = None
 
     @property
     def alarms(self) -> Mapping[int, Mapping[int, list[Sequenced]]]:
@@ -120,6 +122,8 @@ class WaitingRoom:
             if not entry.is_hole:
                 self._arrivals.append(entry)
                 self._by_ticks.put(entry)
+        if self.changed is not None:
+            self.changed(topic)
 
     def remove(self, entry: Sequenced) -> None:
         """An entry leaves. Its heap and alarm places are cleared when they are next met."""
@@ -132,6 +136,8 @@ class WaitingRoom:
                 self.size -= entry.size
             if self._has_limits:
                 self._tidy(entry.topic, waiting)
+            if self.changed is not None:
+                self.changed(entry.topic)
 
     def _tidy(self, topic: int, waiting: dict[int, Sequenced]) -> None:
         """Drop the places of events that have left, once these are the majority."""
@@ -201,6 +207,8 @@ class WaitingRoom:
             self.remove(entry)
         self._entries.pop(topic, None)
         self._order.pop(topic, None)
+        if self.changed is not None:
+            self.changed(topic)
         return self.wake_from(topic, 0)
 
     def describe(self) -> dict[str, Any]:

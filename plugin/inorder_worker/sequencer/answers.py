@@ -45,7 +45,7 @@ class Answers:
         if known is not None and is_current and known.answered:
             self.again(known)  # the change was asked for twice while it rode
             return
-        topics, bases = self._starts(ride), shared_bases(state, begun_by(state, ride), ride.kept)
+        topics, bases = self._starts(ride), shared_bases(state, begun_by(ride), ride.kept)
         keep_clock(state, ride)
         if known is not None and is_current and not known.durable:  # a durable client's clock knows (R18)
             self._remember(known, ride, bases)

@@ -231,11 +231,12 @@ class SetLogRule(Command, tag=30):
 
 class TrimLog(Command, tag=31):
     """The log of a topic of this stage is over its bounds: its numbers up to ``through`` are forgotten. ``base``: what
-    they depended on, together (flat)."""
+    they depended on, together (flat). ``has_ticks``: the number behind them has (R23), or there is none."""
 
     topic: int
     through: int
     base: list[int]
+    has_ticks: bool = False
 
 
 class SaveNumbers(Command, tag=32):

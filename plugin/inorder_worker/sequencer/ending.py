@@ -175,7 +175,7 @@ class Ending:
                 for topic in table.keys() & topics:
                     del table[topic]
         for manager in state.topics.values():
-            for base in (manager.base, manager.expired_base, manager.log_base or {}):
+            for base in (manager.base, manager.log_base or {}):
                 for topic in base.keys() & topics:
                     del base[topic]
             if manager.follows and manager.follows[0] in topics:

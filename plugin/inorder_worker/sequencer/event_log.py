@@ -7,7 +7,11 @@ out of it before the command is journaled (:func:`split`) and puts it into the r
 journal nor replay, snapshots and standbys larger. A request that has to ride up to its topic's stage carries it along.
 
 Invariant: of a topic with a log, every number from ``log_first`` on has a row, with its dependencies once they are
-complete. So what may be repaired, resumed or replayed is a range, and what was before it is known by one base (R8).
+complete. So what may be repaired, resumed or replayed is a range.
+
+A durable subscriber merges what it reads of logs by the ticks of the rows (R23), so it needs no dependencies of numbers
+that are gone. Ticks do not tell what events follow on other stages (R19); this is kept in one base for each log. Events
+of a later topic order come behind all of an earlier one anyhow (R14).
 """
 
 from __future__ import annotations
@@ -87,7 +91,7 @@ class EventLog:
     def _end(self, manager: TopicManager) -> None:
         if manager.log_first:
             self._outbox.log(LogTrim(manager.id, manager.number))
-        manager.log_first, manager.log_base = 0, None
+        manager.log_first, manager.log_base = 0, {}
 
     def opened(self, key: SessionKey) -> None:
         """Tell a client that is connected (again) which of its topics have a log by now."""
@@ -145,7 +149,8 @@ class EventLog:
         """A number was issued: its row goes into this commit. Return whether the log has what was published."""
         if not manager.logged:
             return False
-        manager.log_first = manager.log_first or number
+        if not manager.log_first:
+            manager.log_first, manager.log_base = number, dict(manager.base)
         self._outbox.log(LogEvent(manager.id, number, deps, content, counter, ticks))
         return content is not None
 
@@ -191,27 +196,22 @@ class EventLog:
         count = command.through + 1 - manager.log_first
         if not 0 < count == len(self.settled(manager.id, count)):
             return
-        base = base_below(manager)
-        if base is not None:
-            base = dict(base)
-            raise_to(base, command.base)
-            if not self._state.group_of(manager.id).is_durable:  # who begins it later begins behind all of it (R8)
-                base = {}
-            manager.log_base, manager.log_first = base, command.through + 1
-            self._outbox.log(LogTrim(manager.id, command.through))
+        base = dict(manager.log_base or {})
+        raise_to(base, command.base)
+        if not self._state.group_of(manager.id).has_ticks:  # who begins it later begins behind all of it (R8)
+            base = {}
+        elif command.has_ticks:
+            base = {each: base[each] for each in base if self._is_needed(manager, command.through, each, base[each])}
+        manager.log_base, manager.log_first = base, command.through + 1
+        self._outbox.log(LogTrim(manager.id, command.through))
 
-
-def base_below(manager: TopicManager) -> dict[int, int] | None:
-    """Return what the numbers below the log depended on, together; ``None`` while one of them is on its way up."""
-    if manager.log_base is not None:
-        return manager.log_base
-    base = dict(manager.expired_base)
-    for number in range(manager.expired + 1, manager.log_first):
-        deps = manager.records[number].deps
-        if deps is None:
-            return None
-        raise_to(base, deps)
-    return base
+    def _is_needed(self, manager: TopicManager, through: int, other: int, number: int) -> bool:
+        """Tell whether ticks do not say that numbers behind ``through`` follow another topic's number. Its home is
+        another stage, or it is of an earlier topic order like some of these."""
+        its = self._state.topics.get(other)
+        if its is None:  # the topic has ended: nobody reads it
+            return False
+        return its.stage != manager.stage if number > its.switched else through < manager.switched
 
 
 def split(command: Create, topics: Iterable[int]) -> tuple[Create, dict[int, bytes]]:

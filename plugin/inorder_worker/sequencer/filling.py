@@ -42,19 +42,16 @@ class Reduction:
     """A reduction takes entries for one timestamp, the latest first, and leaves out what an entry before covers.
 
     Args:
-        manager, its, group: the topic, its class and its sequencing group.
+        manager, its: the topic and its class.
         growths: what clients began (R22, rule 2).
         deps: the timestamp's entries (flat), to add to.
     """
 
-    __slots__ = ("_active", "_covers", "_growths", "_is_reduced", "_manager", "_readers", "_since", "deps")
+    __slots__ = ("_active", "_covers", "_growths", "_manager", "_readers", "_since", "deps")
 
-    def __init__(
-        self, manager: TopicManager, its: ReaderClass, group: Group, growths: ReaderChanges, deps: list[int]
-    ) -> None:
+    def __init__(self, manager: TopicManager, its: ReaderClass, growths: ReaderChanges, deps: list[int]) -> None:
         self._manager, self._since, self._growths = manager, manager.filled, growths
-        # a durable reader may come back without the events in between: no entry covers another one for it
-        self._readers, self._active, self._is_reduced = its.readers, its.active, not group.is_durable
+        self._readers, self._active = its.readers, its.active
         self._covers: list[Cover] = []
         self.deps = deps
 
@@ -109,7 +106,7 @@ class Reduction:
             if not active & ~reads and not strangers >> topic & 1 and (readers & its.readers).bit_count() > 1:
                 return None if strangers or told else False
         self.deps += (topic, other.number)
-        if not self._is_reduced or (since := passed_at(other)) is None:
+        if (since := passed_at(other)) is None:
             return None
         growths, told = self._growths, () if other.has_passed else other.told[:2]
         strangers = growths.begun_behind(topic, since) if growths.latest >= since else 0
@@ -138,24 +135,18 @@ class Filling:
         of that, on stages above, too (a bit set)."""
         state, since = self._state, manager.filled
         parted = self.parted_from(manager, group) if state.partings.latest >= since else 0
-        if parted or (group.fills and not self._fill_latest(manager, its, group, deps)):
+        if parted or (group.fills and not self._fill_latest(manager, its, deps)):
             self._fill_risen(manager, its, group, parted, deps)
         if number > manager.number:
             state.raise_number(manager, number)
         manager.filled = state.tick
         return parted
 
-    def _fill_latest(self, manager: TopicManager, its: ReaderClass, group: Group, deps: list[int]) -> bool:
+    def _fill_latest(self, manager: TopicManager, its: ReaderClass, deps: list[int]) -> bool:
         """Add an entry for the last event of all, if it covers all others, and return whether it does. That is the
         ordinary case, and found without a walk."""
         latest = self._state.overlaps.classes.latest
-        if (
-            latest is None
-            or latest.side
-            or group.is_durable
-            or its.readers & ~latest.readers
-            or its.active & ~latest.active
-        ):
+        if latest is None or latest.side or its.readers & ~latest.readers or its.active & ~latest.active:
             return False
         other = next(reversed(latest.risen.values()))
         if other is manager or not other.has_passed or not manager.filled < other.tick > self._state.growths.latest:
@@ -172,7 +163,7 @@ class Filling:
     def _fill_risen(self, manager: TopicManager, its: ReaderClass, group: Group, parted: int, deps: list[int]) -> None:
         """Walk what has risen, the latest first, by classes or by topics: the shorter of the two walks."""
         state, since, classes = self._state, manager.filled, self._state.overlaps.classes
-        reduction = Reduction(manager, its, group, state.growths, deps)
+        reduction = Reduction(manager, its, state.growths, deps)
         if parted:
             parted &= sum(state.on_stage[state.index :]) if its.side == HERE else state.on_stage[state.index]
         steps = state.tick - since

@@ -59,9 +59,9 @@ class Following:
                         self._depend(manager, group, other, number, deps)
         if since < before and used:
             named |= dict(pairs(deps))
-            self._add_own(manager, its, group, self._used_before(used, since, before, group), named, deps)
+            self._add_own(manager, its, self._used_before(used, since, before, group), named, deps)
         elif group.neighbours and used:
-            self._add_own(manager, its, group, self._used_since(used, since, counter, group), named, deps)
+            self._add_own(manager, its, self._used_since(used, since, counter, group), named, deps)
         used[manager.id] = (counter, manager.number)
         return top
 
@@ -96,7 +96,6 @@ class Following:
         self,
         manager: TopicManager,
         its: ReaderClass,
-        group: Group,
         own: Iterable[tuple[int, int]],
         named: dict[int, int],
         deps: list[int],
@@ -113,11 +112,10 @@ class Following:
                 continue
             deps += (other, number)
             its_manager = state.topics[other]
-            if not group.is_durable:
-                strangers = state.growths.begun_behind(other, _passed_at(its_manager, number))
-                if not strangers and not its.active & ~read:
-                    return
-                covers.append((read, strangers))
+            strangers = state.growths.begun_behind(other, _passed_at(its_manager, number))
+            if not strangers and not its.active & ~read:
+                return
+            covers.append((read, strangers))
 
     @staticmethod
     def _used_since(

@@ -1,7 +1,5 @@
 """A stage forgets the oldest settled numbers of its topics, in blocks: beyond so many of a topic, beyond so many of all
 topics together, and beyond an age.
-
-What they depended on is kept together while the topic has a durable reader, for its log may begin behind them (R18).
 """
 
 from __future__ import annotations
@@ -9,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from inorder.protocol.pairs import raise_to
-from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
@@ -95,7 +91,7 @@ class Forgetting:
 
     def _forget_block(self, manager: TopicManager) -> bool:
         """Forget the oldest block of a topic. Return whether all of it was settled."""
-        records, is_durable = manager.records, self._state.group_of(manager.id).is_durable
+        records = manager.records
         if not manager.marks:
             self._end_block(manager)
         last = manager.marks[0]
@@ -103,13 +99,7 @@ class Forgetting:
         if any(records[number].is_open for number in numbers):
             return False
         del manager.marks[0]
-        if manager.log_base is None and 0 < manager.log_first <= last + 1:
-            manager.log_base = base_below(manager)  # the last moment at which it can be told
-        if not is_durable:
-            manager.expired_base = {}
         for number in numbers:
-            if is_durable:
-                raise_to(manager.expired_base, records[number].deps or ())
             del records[number]
         self._state.kept -= len(numbers)
         manager.expired = last

@@ -46,7 +46,7 @@ class HandOver:
     def _pieces(self, going: list[TopicManager]) -> Iterator[tuple[str, Any, int]]:
         """Yield the name of a list in a ride, what goes into that, and how many integers this has, about."""
         for manager in going:
-            yield "topics", _moved_topic(manager), 5 + 2 * len(manager.expired_base) + len(manager.marks)
+            yield "topics", _moved_topic(manager), 5 + 2 * len(manager.log_base or ()) + len(manager.marks)
             for record in manager.records.values():
                 yield "records", replace(record), 10 + len(record.deps or ())
         leaving = {each.id for each in going}
@@ -66,7 +66,7 @@ class HandOver:
         state = self._state
         for topic in part.topics:
             manager = state.topics[topic.id]
-            manager.head, manager.expired, manager.expired_base = topic.head, topic.expired, dict(topic.expired_base)
+            manager.head, manager.expired = topic.head, topic.expired
             manager.marks, manager.mark_at = list(topic.marks), topic.mark_at
             manager.log_first, manager.log_base = topic.log_first, topic.log_base
             manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
@@ -122,7 +122,7 @@ class HandOver:
 
 def _moved_topic(manager: TopicManager) -> MovedTopic:
     return MovedTopic(
-        manager.id, manager.head, manager.expired, manager.expired_base, list(manager.marks), manager.mark_at,
+        manager.id, manager.head, manager.expired, {}, list(manager.marks), manager.mark_at,
         manager.log_first, manager.log_base, (manager.confirmed, manager.void, manager.abandoned, manager.late),
     )  # fmt: skip
 

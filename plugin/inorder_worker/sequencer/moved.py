@@ -8,12 +8,12 @@ import msgspec
 class MovedTopic(msgspec.Struct, array_like=True):
     """The old home hands this state of a topic to the new home, beside number and records. ``marks``: where blocks of
     numbers to be forgotten end, the next one at ``mark_at``; ``log_first``, ``log_base``: see the topic manager;
-    ``counts``: its confirmed, void, abandoned and late numbers."""
+    ``counts``: its confirmed, void, abandoned and late numbers; ``unused``: nothing any more."""
 
     id: int
     head: int
     expired: int
-    expired_base: dict[int, int]
+    unused: dict[int, int]
     marks: list[int]
     mark_at: int
     log_first: int = 0

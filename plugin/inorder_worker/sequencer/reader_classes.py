@@ -31,18 +31,18 @@ class Group:
         top: the highest stage with a member; the timestamp is complete there.
         outside: all topics but the members.
         neighbours: those of them that are co-subscribed.
-        is_bounded: a reader that takes events out of turn has the topics: timestamps have ticks (R23).
-        is_durable: a durable reader has the topics: it may come back without the events in between.
+        has_ticks: timestamps have ticks (R23), because a reader that takes events out of turn has the topics, or a
+            durable one, which may come back without the events in between (R18).
         plain: topics some reader of which can read stamps in the payload only.
     """
 
-    __slots__ = ("above", "co_subscribed", "fills", "is_bounded", "is_durable", "neighbours", "outside", "plain", "top")
+    __slots__ = ("above", "co_subscribed", "fills", "has_ticks", "neighbours", "outside", "plain", "top")
 
     def __init__(self, fills: int, above: int, co_subscribed: int, top: int) -> None:
         self.fills, self.above, self.co_subscribed, self.top = fills, above, co_subscribed, top
         self.outside = ~(fills | above)
         self.neighbours = co_subscribed & self.outside
-        self.is_bounded = self.is_durable = False
+        self.has_ticks = False
         self.plain = 0
 
 

@@ -324,9 +324,9 @@ class Reordering:
                     if manager.stage == state.index:
                         left.add(topic)
                         state.kept -= len(manager.records)
-                        manager.records, manager.head, manager.expired, manager.expired_base = {}, 0, 0, {}
+                        manager.records, manager.head, manager.expired = {}, 0, 0
                         manager.marks, manager.mark_at = [], 0
-                        manager.log_first, manager.log_base = 0, None
+                        manager.log_first, manager.log_base = 0, {}
                         manager.confirmed = manager.void = manager.abandoned = manager.late = 0
                     manager.stage, manager.moved = stage, switch.order_epoch
         if state.is_bottom:

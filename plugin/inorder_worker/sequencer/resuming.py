@@ -2,10 +2,14 @@
 
 They stay while their client is away. The saved clock is kept by the bottom stage, like the subscription itself: a
 client may come back on another machine with nothing but its name. It is a prefix of what the application was notified
-of, so it is a consistent cut, and what comes behind it needs no other dependencies than its own; only where nothing of
-a topic was notified yet, the base of its beginning still counts (R8). Where a log has not everything behind the saved
-clock, the topic begins at the log's first number, with what was before it as base, like any subscription that begins
-there.
+of, so it is a consistent cut. Where a log has not everything behind it the topic begins at the log's first number, and
+where there is no log behind everything.
+
+So what comes behind the saved clock may rely on numbers that are gone, or on topics that a former process has left
+(R22). The client does not go by that: it merges by its ticks (R23) what had a number before the change passed, and
+begins everything else behind it. What events follow on other stages (R19) ticks do not tell; what the numbers below a
+log have followed there is in the log's base, and for a topic of which nothing was notified yet in the base of its
+beginning (R8).
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ from inorder.protocol.pairs import flat, joined, pairs
 from inorder.protocol.wire import TopicStart
 from inorder_worker.sequencer.bases import shared_bases
 from inorder_worker.sequencer.commands import ChangeSubscription
-from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.rides import Resumed, SubscribedRide
 from inorder_worker.sequencer.sequencing import Subscription
 from inorder_worker.sequencer.state import Base, DurableClock, StageState
@@ -55,10 +58,9 @@ def resume(manager: TopicManager, saved: int, known: Subscription | None, *, is_
     saved = min(saved, reached)
     start, base = saved, list[int]()
     if is_new and saved < reached and not 0 < manager.log_first <= saved + 1:
-        below = base_below(manager) if manager.log_first else None
-        if below is None:
+        if not manager.log_first or manager.log_base is None:
             return Resumed(manager.id, reached, None, repeats, reached)
-        start, base = manager.log_first - 1, flat(below)
+        start, base = manager.log_first - 1, flat(manager.log_base)
     return Resumed(manager.id, start, base, repeats, reached)
 
 
@@ -85,17 +87,11 @@ def keep_clock(state: StageState, ride: SubscribedRide) -> None:
     clock.bases += [Base({topic}, ride.bases[topic]) for topic in new if topic in ride.bases]
 
 
-def begun_by(state: StageState, ride: SubscribedRide) -> list[int]:
-    """At the bottom stage: return the topics of a complete subscription that begin behind all that its client goes on
-    with. A durable client begins none where it goes on, nor where the topic's log begins (see ``Resumed.base``)."""
-    clock = state.clocks.get(ride.client_id)
-    numbers = {} if clock is None else clock.numbers
-    going_on = {
-        each.topic
-        for each in ride.resumed
-        if each.base is not None or each.start == numbers.get(each.topic, each.start)
-    }
-    return [topic for topic in ride.fresh if topic not in going_on]
+def begun_by(ride: SubscribedRide) -> list[int]:
+    """Return the topics of a complete subscription that begin behind all that its client goes on with. It
+    resumes others behind all that is old."""
+    resumed = {each.topic for each in ride.resumed}
+    return [topic for topic in ride.fresh if topic not in resumed]
 
 
 def saved_ticks(state: StageState, ride: SubscribedRide) -> list[int]:

@@ -17,7 +17,6 @@ Of topics that are in use the oldest settled numbers are forgotten (see ``forget
 from __future__ import annotations
 
 from inorder_worker.sequencer.ending import Ending
-from inorder_worker.sequencer.event_log import base_below
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
 
@@ -66,11 +65,9 @@ class Retiring:
     def _retire(self, manager: TopicManager) -> None:
         state = self._state
         manager.is_retired = True
-        if manager.log_first:
-            manager.log_base = base_below(manager)  # what is in its log stays (R18)
         state.kept -= len(manager.records)
         manager.records, manager.marks, manager.mark_at = {}, [], 0
-        manager.expired, manager.expired_base, manager.base = manager.number, {}, {}
+        manager.expired, manager.base = manager.number, {}
         manager.filled = 0
 
 

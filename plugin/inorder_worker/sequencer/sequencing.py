@@ -61,7 +61,7 @@ class Subscription(msgspec.Struct):
     Attributes:
         client_id, incarnation, version: the last change applied.
         filters: its filters, for topics created later (R13).
-        bounded: the client may take events out of turn, so it needs ticks (R23).
+        bounded: the client may take events out of turn (R23).
         active: topics the client is subscribed to.
         plain: those whose stamps it can read in the payload only.
         lingering: dropped topics that still count (R10), with (incarnation, version) of the change that dropped them.
@@ -114,7 +114,7 @@ class Overlaps:
 
     SG(T) = the topics that share at least two subscriptions with T (DESIGN, "Vocabulary"). Each subscription has a
     place, and topics at the same places are a class. ``anyone`` holds all topics that somebody subscribes to,
-    ``bounded`` the places of clients that take events out of turn.
+    ``ticked`` the places of clients whose topics have ticks: those that take events out of turn, and durable ones.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Overlaps:
         self._read: list[int] = []
         self._plain: list[int] = []
         self._all, self._all_plain = Counts(), Counts()
-        self.bounded = self._durable = self._stays = 0
+        self.ticked = self._durable = self._stays = 0
         self._names: Counter[tuple[str, str]] = Counter()
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
@@ -159,7 +159,7 @@ class Overlaps:
             self._coverage[client_id] = coverage
         place, mask = self._place_of(client_id), subscription.mask()
         bit = 1 << place
-        self.bounded = self.bounded | bit if subscription.bounded else self.bounded & ~bit
+        self.ticked = self.ticked | bit if subscription.bounded or subscription.durable else self.ticked & ~bit
         self._durable = self._durable | bit if subscription.durable else self._durable & ~bit
         self._stays = self._stays & ~bit if subscription.lets_go else self._stays | bit
         self._replace(place, mask, subscription.read(), bit_set(subscription.plain))
@@ -303,14 +303,6 @@ class Overlaps:
             return 0, 0
         once, twice = self.shared_with(its)
         return once & ~(1 << topic), twice & ~(1 << topic)
-
-    def has_bounded(self, its: ReaderClass) -> bool:
-        """Tell whether a subscription that may take events out of turn has a class's topics (R23)."""
-        return bool(its.readers & self.bounded)
-
-    def has_durable(self, its: ReaderClass) -> bool:
-        """Tell whether a durable subscription has a class's topics (R18)."""
-        return bool(its.readers & self._durable)
 
     @property
     def plain(self) -> int:

@@ -72,7 +72,7 @@ class Stamping:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
                 frame.events.append(complete)
-                if overlaps.bounded and (ticks := manager.records[complete.number].ticks):
+                if overlaps.ticked and (ticks := manager.records[complete.number].ticks):
                     frame.ticks.append((counter, *ticks))
                 room -= len(complete.deps)
         session.keep_answers(self._state.settings.answers_kept, topics)
@@ -150,7 +150,7 @@ class Stamping:
         group = its.group or state.group(its)
         parted = self._filling.fill(manager, its, group, number, deps)
         top, required, since = self._way(session, manager, group, parted, asked.required)
-        ticks = self._first_ticks(manager, group, parted) if group.is_bounded else ()
+        ticks = self._first_ticks(manager, group, parted) if group.has_ticks else ()
         after = asked.after + manager.follows if manager.follows else asked.after
         if after or self._following.follows(session, topic, group):
             top = min(top, self._following.add(session, manager, counter, its, group, after, deps))

@@ -335,7 +335,7 @@ class StageState(StageData):
         above = twice & sum(on_stage[:here])
         top = next((stage for stage in range(here) if twice & on_stage[stage]), here)
         group = its.group = Group(fills, above, co_subscribed, top)
-        group.is_bounded, group.is_durable = overlaps.has_bounded(its), overlaps.has_durable(its)
+        group.has_ticks = bool(its.readers & overlaps.ticked)
         group.plain = overlaps.plain & its.topics
         return group
 

@@ -254,7 +254,7 @@ class Subscribing:
             if dropped:
                 lingering |= dict.fromkeys(dropped, (ride.incarnation, ride.version))
                 self._linger(ride.client_id, ride.incarnation, ride.version)
-            self._begin(known, set(ride.fresh) if ride.goes_on else wanted - known.active, kept)
+            self._begin(known, wanted - known.active, kept)
             if known.incarnation not in (ride.incarnation, 0) and known.active:
                 self._replace(known)
         state.overlaps.put(

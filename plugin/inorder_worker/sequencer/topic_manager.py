@@ -73,16 +73,14 @@ class TopicManager(msgspec.Struct):
         records: numbers still known one by one; only at home.
         marks: where blocks of numbers end, to forget them by; the next block begins with the number ``mark_at``, or at
             the stage time ``mark_by``.
-        expired: the last number no longer known one by one, and
-        expired_base: the dependencies of all numbers up to there, since the topic has had a durable reader (R18).
+        expired: the last number no longer known one by one.
         moved: the order epoch in which the topic came to its stage (R14).
         counted: the number with which the window of its popularity began (R15).
         idle_since: when it was found to get no number (stage time); 0: it has got one since.
         is_retired: this stage has forgotten all but the number since then (see ``retiring``).
         logged: it has an event log (R18).
         log_first: at home, the lowest number in it; all later ones have a row there. 0 while it holds none.
-        log_base: what the numbers below ``log_first`` depended on, together; ``None`` as long as it can be told from
-            ``expired_base`` and the records.
+        log_base: what the numbers below ``log_first`` follow that ticks do not tell, together (``event_log``).
         riding: at home, numbers whose timestamp is on its way up; with the stage from which it was asked for again, -1
             for none.
         confirmed, void, abandoned: at home, how many numbers became that; ``late``: those that were confirmed when
@@ -107,14 +105,13 @@ class TopicManager(msgspec.Struct):
     marks: list[int] = []
     mark_at: int = 0
     expired: int = 0
-    expired_base: dict[int, int] = {}
     moved: int = 0
     counted: int = 0
     idle_since: int = 0
     is_retired: bool = False
     logged: bool = False
     log_first: int = 0
-    log_base: dict[int, int] | None = None
+    log_base: dict[int, int] | None = {}
     riding: dict[int, int] = {}
     confirmed: int = 0
     void: int = 0

@@ -130,7 +130,9 @@ class LogBounds:
         cut, base = excess(rule, size, rows, count, now)
         if cut is not None:
             size.cut = cut
-            self._submit(TrimLog(topic, cut.through, flat(base)), partial(size.end, cut))
+            behind = rows[cut.events] if cut.events < len(rows) else None
+            trim = TrimLog(topic, cut.through, flat(base), behind is None or behind.has_ticks)
+            self._submit(trim, partial(size.end, cut))
 
     def _submit(self, command: TrimLog, end: Callable[[], None]) -> None:
         def trim() -> None:

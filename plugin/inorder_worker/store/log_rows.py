@@ -55,12 +55,14 @@ class LogPage:
 
 class Oldest(NamedTuple):
     """A row's number, age and size, for the bounds, and its dependencies, ``None`` where there are none yet. Nobody has
-    looked at its seal: of a damaged row they may be wrong or ``None``, and what is no number is 0."""
+    looked at its seal: of a damaged row they may be wrong or ``None``, and what is no number is 0. ``has_ticks``: the
+    number has ticks (R23)."""
 
     number: int
     stored_ms: int
     size: int
     deps: list[int] | None
+    has_ticks: bool = False
 
 
 class LogTotals(NamedTuple):
@@ -130,13 +132,14 @@ _deps_decoder: Final = msgspec.msgpack.Decoder(list[int])
 _both_decoder: Final = msgspec.msgpack.Decoder(tuple[list[int], tuple[int, ...]])
 
 
-def _deps_of(data: object) -> list[int] | None:
-    """Return the dependencies of a column ``deps`` whose seal nobody has looked at, ``None`` for a damaged one."""
+def _deps_of(data: object) -> tuple[list[int] | None, bool]:
+    """Return the dependencies of a column ``deps`` whose seal nobody has looked at, ``None`` for a damaged one, and
+    whether there are ticks."""
     try:
-        deps = unpacked(data)[0] if isinstance(data, bytes) else None
-    except msgspec.DecodeError:
-        return None
-    return None if deps is None or len(deps) % 2 else deps
+        deps, ticks = unpacked(data) if isinstance(data, bytes) else (None, ())
+    except (msgspec.DecodeError, TypeError):
+        return None, False
+    return None if deps is None or len(deps) % 2 else deps, bool(ticks)
 
 
 def _whole(value: object) -> int:
@@ -242,7 +245,7 @@ class SqlLogReader:
         where = {"of": topic, "first": first, "count": count}
         rows = self._run(lambda connection: connection.execute(_OLDEST, where).all())
         return [
-            Oldest(number, _whole(stored_ms), _whole(size), _deps_of(deps)) for number, stored_ms, size, deps in rows
+            Oldest(number, _whole(stored_ms), _whole(size), *_deps_of(deps)) for number, stored_ms, size, deps in rows
         ]
 
     def close(self) -> None:

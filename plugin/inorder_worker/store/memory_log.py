@@ -66,7 +66,10 @@ class MemoryLogReader:
     def oldest(self, topic: int, first: int, count: int) -> list[Oldest]:
         """See LogReader."""
         rows = (row for row in list(self._rows.get(topic, {}).values()) if row.number >= first)
-        return [Oldest(row.number, row.stored_ms, len(row.content or b""), row.deps) for row in islice(rows, count)]
+        return [
+            Oldest(row.number, row.stored_ms, len(row.content or b""), row.deps, bool(row.ticks))
+            for row in islice(rows, count)
+        ]
 
     def close(self) -> None:
         """See LogReader."""

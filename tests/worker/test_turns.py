@@ -25,6 +25,7 @@ from inorder.protocol.wire import (
     Renew,
     Renewed,
     Resolve,
+    Timestamps,
     Topics,
 )
 from inorder_worker.service import Worker, event_logs, open_commit, server, slow
@@ -33,6 +34,7 @@ from inorder_worker.service.commits import CommitLoop
 from inorder_worker.service.connection import Connection
 from inorder_worker.service.event_logs import EventLogs
 from inorder_worker.service.gate import Pass
+from inorder_worker.service.router import EVENTS_AT_ONCE
 from inorder_worker.service.turns import Shares, Turns
 from inorder_worker.service.work import Session, Work
 
@@ -88,6 +90,35 @@ async def test_clients_have_turns_however_much_one_of_them_has_asked_before(monk
     nonces = [each.nonce for each in answers if isinstance(each, Pong)]
     assert [nonces.index(1_000) < 5, nonces.index(1_001) < 7] == [True, True]
     assert [each for each in nonces if each < 100] == [*range(100)]
+
+
+async def test_a_frame_of_many_events_has_turns_between_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One event may cost milliseconds, and a frame has hundreds; what its client asks behind it still comes behind."""
+    journal, counters = TestJournal(), [*range(2, 2 + 5 * EVENTS_AT_ONCE)]
+    async with (
+        Worker(settings(), journal=journal) as worker,
+        RawClient(worker.address, "many") as many,
+        RawClient(worker.address, "few") as few,
+    ):
+        (topic,) = await many.resolve("a")
+        worker._host.commits.clock = itertools.count().__next__  # each turn takes a second
+        journal.hold()
+        many.send(CreateTimestamps(0, 1, [NewEvent(1, topic.id)]))
+        await until(lambda: journal.waiting == 1)
+        many.send(CreateTimestamps(0, 2, [NewEvent(each, topic.id) for each in counters]), AskHeads(), Ping(1))
+        connection = next(each for each in worker._server._connections if each.name == "many")
+        await until(lambda: connection._requests == 4)
+        few.send(AskHeads(), Ping(2), Ping(3))
+        await until(lambda: sum(each._requests for each in worker._server._connections) == 7)
+        answers = list[Frame]()
+        monkeypatch.setattr(Connection, "send", lambda _, frames: answers.extend(frames))
+        journal.let_go()
+        await until(lambda: not any(each._requests for each in worker._server._connections))
+        assert [each._request_bytes for each in worker._server._connections] == [0, 0]
+    kinds = [each.nonce if isinstance(each, Pong) else type(each) for each in answers]
+    assert [kinds.index(2) < 4, kinds.index(3) < 6, kinds.index(1)] == [True, True, len(kinds) - 1]
+    made = [event for each in answers if isinstance(each, Timestamps) for event in each.events]
+    assert [(event.counter, event.number) for event in made] == [(each, each) for each in (1, *counters)]
 
 
 async def test_where_too_much_waits_those_are_read_of_whom_nothing_does() -> None:

@@ -332,4 +332,4 @@ class CommitLoop:
 
 def _drop(work: Work) -> None:
     if work.source is not None:
-        work.source.settled(1, work.size)
+        work.source.settled(work.count, work.size)

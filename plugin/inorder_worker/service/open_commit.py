@@ -91,7 +91,7 @@ class OpenCommit:
         """A request was run, or dropped: its source hears of it with this commit's answers."""
         if work.source is not None:
             _, count, size = self.settled.get(id(work.source), (work.source, 0, 0))
-            self.settled[id(work.source)] = (work.source, count + 1, size + work.size)
+            self.settled[id(work.source)] = (work.source, count + work.count, size + work.size)
 
     def settle(self) -> None:
         """Tell the sources that their requests are answered or dropped."""

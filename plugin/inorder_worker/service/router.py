@@ -13,6 +13,8 @@ from itertools import chain
 from math import inf
 from typing import Final
 
+from msgspec.structs import replace
+
 from inorder.errors import ProtocolError
 from inorder.protocol.filters import length_problem, number_problem
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
@@ -70,6 +72,20 @@ def route(frame: ClientFrame, session: Session, host: StageHost) -> Callable[[],
     if handler is None:
         raise ProtocolError(f"{type(frame).__name__} is not allowed here")
     return handler(frame, session, host)
+
+
+EVENTS_AT_ONCE: Final = 64
+"""Events that a session gets timestamps for in one turn. One may cost milliseconds, where thousands of topics have
+hundreds of different readers; a command costs as much as a few ordinary ones."""
+
+
+def parts_of(frame: ClientFrame) -> list[ClientFrame]:
+    """Return a frame as frames that each have a turn. A client may cut its requests as it likes: an order change, or
+    the end of the connection, may come between any two of them."""
+    if not isinstance(frame, CreateTimestamps) or len(frame.events) <= EVENTS_AT_ONCE:
+        return [frame]
+    firsts = range(0, len(frame.events), EVENTS_AT_ONCE)
+    return [replace(frame, events=frame.events[first : first + EVENTS_AT_ONCE]) for first in firsts]
 
 
 _ENTERING: Final = (Resolve, Subscribe, ChangeOrder, ChangeAutomatic, ChangeLog, EndSubscription)

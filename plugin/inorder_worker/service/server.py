@@ -34,7 +34,7 @@ from inorder_worker.service.links import Links
 from inorder_worker.service.listeners import Listeners
 from inorder_worker.service.peers import Peers
 from inorder_worker.service.reports import ClientReports, well_formed
-from inorder_worker.service.router import entry_of, route
+from inorder_worker.service.router import entry_of, parts_of, route
 from inorder_worker.service.sessions import Sessions
 from inorder_worker.service.settings import WorkerSettings
 from inorder_worker.service.slow import ALL_CLIENTS, SlowClient, SlowClients, UnfinishedFrames
@@ -215,17 +215,20 @@ class Server:
             return
         show_map = lambda: self.sessions.show_map(connection)  # noqa: E731
         try:
-            run = (
-                self.sessions.greet_again(connection, frame)
-                if isinstance(frame, Hello)
-                else route(frame, session, host)
-            )
-            work = Work(connection, size, run, entry_of(frame, host), show_map)
+            if isinstance(frame, Hello):
+                runs = [self.sessions.greet_again(connection, frame)]
+            else:
+                runs = [route(part, session, host) for part in parts_of(frame)]
+            entry = entry_of(frame, host)
         except StageElsewhere:
-            work = Work(connection, size, show_map)
+            runs, entry = [show_map], None
         if isinstance(frame, AskHeads):
             connection.is_told = False
-        host.commits.submit(work)
+        *others, last = runs
+        share = size // len(runs)
+        for run in others:
+            host.commits.submit(Work(connection, share, run, entry, show_map, count=0))
+        host.commits.submit(Work(connection, size - share * len(others), last, entry, show_map))
 
     def _reported(self, connection: Connection, frame: Report | ShowReports, size: int) -> None:
         """Answer a client's report at once, with our time, as it does not concern the stages."""

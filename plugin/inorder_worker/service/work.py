@@ -84,6 +84,7 @@ class Work:
         entry: the stage here from which it may send rides up; ``None`` for what never does.
         elsewhere: called instead if the stage has gone to another worker meanwhile.
         of, of_owner: where there is no source: among whose requests it keeps its place, and whose turns it takes.
+        count: of its source's requests it ends so many: none, if it is a part of one and others follow.
     """
 
     source: Source | None
@@ -93,6 +94,7 @@ class Work:
     elsewhere: Callable[[], None] = lambda: None
     of: str = ""
     of_owner: str = ""
+    count: int = 1
 
     @property
     def name(self) -> str:

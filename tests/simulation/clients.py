@@ -258,7 +258,7 @@ class Client(Driven[Message]):
     # -- what leaves -------------------------------------------------------------------------------------------
 
     def publish(self, name: str) -> None:
-        to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.has_logs else None
+        to_log = (lambda: encode_logged(Logged(payload_of(event), 0, []))) if self.world.profile.has_logs else None
         publication = self.endpoint.publish((SPACE, name), None, to_log)
         event: tuple[str, int, int] = self.name, self.incarnation, publication.counter
         self.published[publication.counter] = self.world.steps
@@ -427,7 +427,7 @@ class Client(Driven[Message]):
         if publication.state is PublicationState.STAMPED:
             publication.handed = True
             if faults and rng.random() < 0.05:
-                is_void = not (publication.doubtful or self.world.has_logs)
+                is_void = not (publication.doubtful or self.world.profile.has_logs)
                 self._ended(publication, "void" if is_void else "unknown")
                 self.endpoint.refused(publication, Refused("the broker says no"))
                 self.perform()

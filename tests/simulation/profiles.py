@@ -85,6 +85,11 @@ class Profile:
     lies: float = 0.0
     durable: bool = False
 
+    @property
+    def has_logs(self) -> bool:
+        """Topics have an event log, all or some."""
+        return self.logged or self.some_logs
+
 
 _FAULTS = ("crash", "disconnect", "restart", "cancel", "partition", "suspend", "set_back")
 CALM = {"jump": 0.1, **dict.fromkeys(_FAULTS, 0.0)}

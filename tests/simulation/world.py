@@ -83,10 +83,6 @@ class World:
             self.clients[client.name] = client
             client.connect()
 
-    @property
-    def has_logs(self) -> bool:
-        return self.profile.logged or self.profile.some_logs
-
     def _place(self, count: int, bounds: Bounds) -> None:
         rng, profile = self.rng, self.profile
         self.retention = rng.choice(profile.retention)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from inorder.endpoint.agenda import Agenda
@@ -127,27 +127,24 @@ class Turns:
         elif reader.take_restored(entry.number):
             self.unsequence(entry)
         elif entry.number <= reader.start:
-            self.counts.before += 1
-            if self.watcher is not None:
-                self.watcher.dropped(entry, "before")
+            self._drop_before(entry)
         else:
             self._drop_duplicate(entry)
 
     def _receive_unbegun(self, entry: Sequenced) -> None:
         """An event of a topic whose clock is not known yet: kept until it is (R9, R13), as far as there is room."""
         if self.unbegun.is_over(entry.topic):
-            self._receive_over(entry)
+            if entry.retained:
+                entry.verdict = Verdict.RETAINED
+                self.out.append(entry)
+            else:  # the topic has ended before this subscription had it
+                self._drop_before(entry)
         elif not self.unbegun.is_held(entry.topic):
             self.unsequence(entry)
         elif not self.unbegun.park(entry):
             self.counts.overflow += 1
 
-    def _receive_over(self, entry: Sequenced) -> None:
-        """Take an event of a topic that has ended: the event is from before the subscription."""
-        if entry.retained:
-            entry.verdict = Verdict.RETAINED
-            self.out.append(entry)
-            return
+    def _drop_before(self, entry: Sequenced) -> None:
         self.counts.before += 1
         if self.watcher is not None:
             self.watcher.dropped(entry, "before")
@@ -197,17 +194,6 @@ class Turns:
         self.on_hold.append(entry)
         return False
 
-    def _put_met_last(self, entry: Sequenced) -> None:
-        """Let the next look at an event begin at the first dependency that is not met now: a stamp may be forged, and
-        name thousands of topics. Those before it are looked at again behind all others."""
-        deps, readers, is_held = entry.deps, self.readers, self.unbegun.is_held
-        for at in range(0, len(deps), 2):
-            other = readers.get(deps[at])
-            if is_held(deps[at]) if other is None else other.clock < deps[at + 1]:
-                if at > LONG:
-                    entry.deps = deps[at:] + deps[:at]
-                return
-
     def _sleep(self, entry: Sequenced, reader: TopicReader, number: int, now: float) -> None:
         self.room.sleep(entry, reader.topic, number)
         if number > reader.missing.known:
@@ -225,7 +211,7 @@ class Turns:
             elif is_ready(reader, entry, now):
                 awake.extend(self.give(reader, entry))
             elif len(entry.deps) > LONG:
-                self._put_met_last(entry)
+                _put_met_last(entry, readers, self.unbegun)
 
     def give(self, reader: TopicReader, entry: Sequenced) -> Sequence[Sequenced]:
         """Let an entry that waited have its turn, and return the events that wake by this."""
@@ -384,6 +370,18 @@ class Turns:
         self.jumping.clear()
         self.room, self.on_hold = WaitingRoom(has_limits=not self.is_strict), []
         self.reached, self.merging = Reached(), None
+
+
+def _put_met_last(entry: Sequenced, readers: Mapping[int, TopicReader], unbegun: Unbegun) -> None:
+    """Let the next look at an event begin at the first dependency that is not met now: a stamp may be forged, and name
+    thousands of topics. Those before it are looked at again behind all others."""
+    deps = entry.deps
+    for at in range(0, len(deps), 2):
+        other = readers.get(deps[at])
+        if unbegun.is_held(deps[at]) if other is None else other.clock < deps[at + 1]:
+            if at > LONG:
+                entry.deps = deps[at:] + deps[:at]
+            return
 
 
 def _nothing(now: float) -> None:

@@ -168,16 +168,18 @@ class Forbidden(PeerError):
 
 
 class TooManyUnconfirmed(PeerError):
-    """The token allows no more open numbers in a session; this event got no number and was not published.
+    """The token allows no more open numbers in a session, or in all of its name; this event got no number and was not
+    published.
 
-    Attributes: ``topic`` and ``limit``.
+    Attributes: ``topic``, ``limit`` and ``is_shared``: the limit is that of all clients whose tokens have this name.
     """
 
-    def __init__(self, topic: str, limit: int) -> None:
-        self.topic, self.limit = topic, limit
+    def __init__(self, topic: str, limit: int, *, is_shared: bool = False) -> None:
+        self.topic, self.limit, self.is_shared = topic, limit, is_shared
+        whose = "all clients with tokens of this name may have" if is_shared else "the token allows"
         super().__init__(
-            f"no number for topic {topic!r}: the token allows {limit} unconfirmed ones at a time, and earlier ones are "
-            "neither confirmed nor given up yet"
+            f"no number for topic {topic!r}: {whose} {limit} unconfirmed ones at a time, and earlier ones are "
+            "neither confirmed nor given up yet; wait for these, and publish again"
         )
 
 

@@ -43,6 +43,7 @@ from inorder_worker.sequencer.commands import (
     SettleNumbers,
     StageSettings,
 )
+from inorder_worker.sequencer.open_numbers import OpenNumbers
 from inorder_worker.sequencer.rides import AnyRide
 from inorder_worker.sequencer.stage import Stage
 
@@ -74,6 +75,7 @@ class Cluster:
     def step(self, stage: int, command: AnyCommand) -> list[Frame]:
         """Step a command; keep what leaves, return the frames for clients."""
         frames: list[Frame] = []
+        state = self.stages[stage]._state
         for effect in self.stages[stage].step(command, self.now):
             if isinstance(effect, Reply):
                 self.frames.append((effect.client_id, effect.frame))
@@ -82,6 +84,7 @@ class Cluster:
                 self.keep(effect)
             else:
                 self.links.setdefault((stage, effect.stage), deque()).append(effect)
+        assert state.open_numbers == OpenNumbers.of(state.sessions.values())
         return frames
 
     def keep(self, change: LogChange) -> None:

@@ -219,15 +219,17 @@ def test_r16_who_was_slow_hears_first_whether_its_number_was_given_up(is_late: b
     assert (hand.endpoint.publishing.late_confirms, hand.endpoint.publishing.accepted) == (2 * is_late, 1)
 
 
-def test_a_publish_beyond_what_may_be_unconfirmed_has_failed() -> None:
+@pytest.mark.parametrize("owned", [0, 7])
+def test_a_publish_beyond_what_may_be_unconfirmed_has_failed(owned: int) -> None:
     hand = Hand()
     hand.endpoint.welcomed(Welcome(1, DOMAIN, "w", 1, [], 8_000, 1 << 20, "", [], Access("client", max_unconfirmed=3)))
     publication = _publish(hand)
     hand.done()
-    hand.endpoint.receive(Timestamps(0, 1, [], refused=[publication.counter]))
+    hand.endpoint.receive(Timestamps(0, 1, [], refused=[publication.counter], owned=owned))
     (failed,) = hand.all(Failed)
     assert isinstance(failed.error, TooManyUnconfirmed)
-    assert str(failed.error) == str(TooManyUnconfirmed("t/1", 3))
+    assert str(failed.error) == str(TooManyUnconfirmed("t/1", owned or 3, is_shared=owned > 0))
+    assert ("all clients with tokens of this name may have 7 unconfirmed" in str(failed.error)) == (owned > 0)
     assert hand.endpoint.publishing.grace == 8.0
 
 

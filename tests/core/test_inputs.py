@@ -11,7 +11,9 @@ from inorder_worker.sequencer.inputs import session_of
 
 def opened(asked: list[int], stage: int = 1, recent: int = 1, role: str = "client") -> OpenSession:
     hello = Hello(1, 1, "", "p", 5, "test", asked, 3, recent)
-    return session_of(hello, stage, Access(role, max_unconfirmed=7, max_topics=8, max_subscriptions=9), "who")
+    return session_of(
+        hello, stage, Access(role, max_unconfirmed=7, max_topics=8, max_subscriptions=9, max_owned=10), "who"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,5 +49,5 @@ def test_a_client_says_which_counters_are_recent(recent: int, taken: int) -> Non
 def test_who_comes_and_what_it_may() -> None:
     made = opened([])
     assert (made.client_id, made.incarnation, made.asked_epoch, made.owner) == ("p", 5, 3, "who")
-    assert (made.max_open, made.max_topics, made.max_subscriptions) == (7, 8, 9)
+    assert (made.max_open, made.max_topics, made.max_subscriptions, made.max_owned) == (7, 8, 9, 10)
     assert (made.proves, opened([], role="admin").proves) == (True, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,26 @@ async def test_a_session_has_so_many_numbers_open_and_no_more(url: str, tokens: 
         client.send(CreateTimestamps(0, 1, [NewEvent(3, topic.id), NewEvent(4, topic.id)]))
         answer = await client.next(Timestamps)
         assert ([event.number for event in answer.events], answer.refused) == ([3], [4])
+
+
+async def test_the_tokens_of_a_name_have_so_many_numbers_open_together(url: str, tokens: TokenStore) -> None:
+    """A million of them would fill the worker's memory for ``confirm_timeout``. Admins have no such bound."""
+    secrets = [tokens.issue(name, role)[1] for name, role in (("a", "client"), ("a", "client"), ("boss", "admin"))]
+    async with worker(url, max_token_unconfirmed=2) as running, AsyncExitStack() as stack:
+        one, same, admin = [
+            await stack.enter_async_context(RawClient(running.address, f"c{at}", token=secret))
+            for at, secret in enumerate(secrets)
+        ]
+        assert [each.welcome.access.max_owned for each in (one, same, admin)] == [2, 2, 0]
+        (topic,) = await one.resolve("a")
+        await admin.create(topic, 1, 2, 3)
+        await same.create(topic, 1)
+        (event,) = await one.create(topic, 1)
+        one.send_create(topic, NewEvent(2, topic.id), NewEvent(3, topic.id))
+        answer = await one.next(Timestamps)
+        assert (answer.events, answer.refused, answer.owned) == ([], [2, 3], 2)
+        await one.confirm(event)
+        await same.create(topic, 2)
 
 
 async def test_numbers_that_a_client_only_says_there_are_stop_nobody(url: str, tokens: TokenStore) -> None:

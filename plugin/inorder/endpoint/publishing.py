@@ -105,8 +105,8 @@ class Publishing:
                 effects.append(HandOver(each, stamp))
         for each in answers.forgotten:
             effects.append(Failed(each, Forgotten(each.topic[1], may_be_delivered=each.handed)))
-        limit = self.publisher.publications.max_open
-        effects += [Failed(each, TooManyUnconfirmed(each.topic[1], limit)) for each in answers.refused]
+        limit, owned = frame.owned or self.publisher.publications.max_open, frame.owned > 0
+        effects += [Failed(each, TooManyUnconfirmed(each.topic[1], limit, is_shared=owned)) for each in answers.refused]
         effects += [Failed(each, Abandoned(each.topic[1], each.number)) for each in answers.abandoned]
         self.settle_soon()  # what was cancelled meanwhile
 

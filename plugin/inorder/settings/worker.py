@@ -124,6 +124,9 @@ class WorkerSection(declare.Section):
     max_outbox: int = declare.count(100_000, "rides that may wait for the stage above before requests are held")
     max_token_topics: int = declare.count(10_000, "topics that the tokens of one name may make, those of admins apart")
     max_token_subscriptions: int = declare.count(1_000, "durable subscriptions of the tokens of one name, admins apart")
+    max_token_unconfirmed: int = declare.count(
+        100_000, "open numbers of the tokens of one name at a stage, those of admins apart"
+    )
     log_topics: list[str] = declare.texts([], "for a new store: topics with an event log", "texts space:filter")
     log_max_age: float = declare.seconds_or_never(
         604_800.0, "seconds that an event log keeps events", "a number from 0 (0: no such bound)"

@@ -97,6 +97,7 @@ class OpenSession(Command, tag=3):
         owner: whose it is, and what is kept for it: the name of its token; empty: nobody's.
         max_topics: how many topics may be made for that owner; 0: any.
         max_subscriptions: how many durable subscriptions may be kept for that owner; 0: any.
+        max_owned: how many numbers all sessions of that owner may have open together at a stage; 0: any.
     """
 
     client_id: str
@@ -111,6 +112,7 @@ class OpenSession(Command, tag=3):
     owner: str = ""
     max_topics: int = 0
     max_subscriptions: int = 0
+    max_owned: int = 0
 
 
 class LeaveSession(Command, tag=4):

@@ -88,6 +88,7 @@ class HandOver:
             began = take_ended(state, key) + 1
             session = Session(*key, connected=False, since=state.now, timeout=moved.timeout, is_opened=False)
             session.low, session.began = (began, began) if began > 1 else (0, 0)
+            state.open_numbers.belongs(session, moved.owner, moved.max_owned)
             state.sessions[key], state.gone[key] = session, None
         session.low, session.floor = max(session.low, moved.low), max(session.floor, moved.floor)
         for counter, topic, number in triples(moved.answers):
@@ -95,7 +96,9 @@ class HandOver:
         for topic, counter, number in triples(moved.used):
             session.used[topic] = counter, number
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
+        before = len(session.open)
         session.open.update(dict.fromkeys(pairs(moved.open)))
+        state.open_numbers.recount(session, before)
         state.deadlines.note(key)
 
     def _take_ended(self, part: SwitchRide) -> None:
@@ -133,7 +136,7 @@ def _moved_session(session: Session, leaving: set[int]) -> MovedSession:
     moved = MovedSession(
         session.client_id, session.incarnation, session.low, session.connected, session.timeout, session.is_opened
     )
-    moved.floor = session.floor
+    moved.floor, moved.owner, moved.max_owned = session.floor, session.owner, session.max_owned
     moved.answers = joined((counter, *place) for counter, place in session.answers.items() if place[0] in leaving)
     moved.used = joined((topic, *use) for topic, use in session.used.items() if topic in leaving)
     moved.open = joined(place for place in session.open if place[0] in leaving)

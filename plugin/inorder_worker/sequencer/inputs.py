@@ -53,6 +53,7 @@ def session_of(hello: Hello, stage: int, access: Access, owner: str = "") -> Ope
         owner=owner,
         max_topics=access.max_topics,
         max_subscriptions=access.max_subscriptions,
+        max_owned=access.max_owned,
     )
 
 

@@ -25,7 +25,7 @@ class MovedSession(msgspec.Struct, array_like=True):
     """The state of a session that concerns moving topics.
 
     Attributes:
-        low, connected, timeout, is_opened, floor: of the session where it comes from, see there.
+        low, connected, timeout, is_opened, floor, owner, max_owned: of the session where it comes from, see there.
         answers: flat triples ``counter, topic, number``.
         used: flat triples ``topic, counter, number``.
         open: flat pairs ``topic, number``, oldest first.
@@ -41,3 +41,5 @@ class MovedSession(msgspec.Struct, array_like=True):
     used: list[int] = []
     open: list[int] = []
     floor: int = 0
+    owner: str = ""
+    max_owned: int = 0

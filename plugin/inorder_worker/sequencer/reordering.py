@@ -332,7 +332,9 @@ class Reordering:
         if state.is_bottom:
             self._moved |= left
         for session in state.sessions.values():
+            before = len(session.open)
             session.open = {place: None for place in session.open if place[0] not in left}
+            state.open_numbers.recount(session, before)
             session.passed_on = 0
             session.vouched = {}  # the last number of each topic further down is known now
             for topic in left.intersection(session.used):

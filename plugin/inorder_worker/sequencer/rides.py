@@ -34,7 +34,7 @@ class StampRide(Ride, tag=1):
         low: counters below it are forgotten at the home stage too.
         again: the number that this event id has got already, where the entry stage knows it; it is asked about.
         content: what is published, on its way to a topic with an event log (R18).
-        max_open: of its session, at its home.
+        max_open, owner, max_owned: of its session, at its home.
         required: see :class:`~inorder.protocol.wire.NewEvent`; a stage that does not know that much lets the request go
             no further, and it is answered ``forgotten``.
         since: once it is numbered: the counter of its publisher's event before it in its topic (R19). Stages above that
@@ -64,12 +64,15 @@ class StampRide(Ride, tag=1):
     proves: bool = False
     is_given_up: bool = False
     ticks: tuple[int, ...] = ()
+    owner: str = ""
+    max_owned: int = 0
 
 
 class CompleteRide(Ride, tag=2):
     """The ride brings a complete timestamp down: the home stage keeps it, and the stage of the entry answers. To a
     request that was made again the home may answer that its number was ``abandoned``, or with the number 0 that the
-    counter is forgotten; with -1 it says that the session has too many numbers open. To its home a stage above says
+    counter is forgotten; with -1 it says that the session has too many numbers open, with -2 that all sessions of its
+    owner have. To its home a stage above says
     ``abandoned`` if it cannot add what the event follows (R19): it must never be published. ``top``: the highest stage
     that it visited, where that is above its home and known. ``ticks``: all of the timestamp's (R23)."""
 

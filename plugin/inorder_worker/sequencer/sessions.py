@@ -68,7 +68,7 @@ class Sessions:
         state.connected[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open, session.proves = command.max_open, command.proves
-        session.owner = command.owner
+        state.open_numbers.belongs(session, command.owner, command.max_owned)
         session.max_topics, session.max_subscriptions = command.max_topics, command.max_subscriptions
         state.gone.pop(key, None)
         subscription = state.overlaps.get(command.client_id)

@@ -124,7 +124,7 @@ class Settling:
         have this stage walk through what others have."""
         topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
         client_id, incarnation, records = session.client_id, session.incarnation, manager.records
-        is_confirm, confirmed = to is _CONFIRMED, 0
+        is_confirm, confirmed, had = to is _CONFIRMED, 0, len(still_open)
         for number in numbers:
             record = records.get(number)
             if record is None or record.incarnation != incarnation or record.client_id != client_id:
@@ -143,6 +143,7 @@ class Settling:
                 continue  # nothing comes too late for that
             elif record.state is NumberState.ABANDONED or (is_confirm and record.state is NumberState.VOID):
                 late += (topic, number)
+        self._state.open_numbers.recount(session, had)
         if is_confirm:
             manager.confirmed += confirmed
             manager.late += (len(late) - before) // 2
@@ -203,8 +204,7 @@ class Settling:
         for record in records:
             manager.settle(record, to)
             session = self._state.sessions.get((record.client_id, record.incarnation))
-            if session is not None:
-                session.open.pop((record.topic, record.number), None)
+            self._state.open_numbers.end(session, (record.topic, record.number))
             if changed and changed[-1] == record.number - 1:
                 changed[-1] = record.number
             else:
@@ -254,7 +254,7 @@ class Settling:
         """Abandon the numbers of a session that is gone for too long, else its old ones; return how many these were."""
         state, settings = self._state, self._state.settings
         gone = not session.connected and state.now >= session.since + settings.publisher_grace_ms
-        done = 0
+        done, before = 0, len(session.open)
         for topic, number in list(islice(session.open, most)):
             manager = state.topics[topic]
             record = manager.records[number]
@@ -266,6 +266,7 @@ class Settling:
             else:
                 state.tally.abandoned += 1
             del session.open[topic, number]
+        state.open_numbers.recount(session, before)
         return done
 
     def next_deadline(self) -> int | None:

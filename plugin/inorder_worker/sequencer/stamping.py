@@ -23,7 +23,8 @@ from inorder_worker.sequencer.topic_manager import NumberRecord, Session, TopicM
 _PENDING = NumberState.PENDING
 _NEVER = (0, 0)
 REFUSED = -1
-"""As a number: there is none, its session has too many open."""
+"""As a number: there is none, its session has too many open; ``CROWDED``: all sessions of its owner have."""
+CROWDED = -2
 
 GIVEN_UP = (NumberState.ABANDONED, NumberState.VOID)
 """Subscribers may have skipped the number, so its event must not be handed over any more. (A publisher whose own word
@@ -54,7 +55,8 @@ class Stamping:
         events = self._ending.admitted(session, command)
         topics, here, overlaps = self._state.topics, self._state.index, self._state.overlaps
         frame: Timestamps | None = None
-        room = 0
+        room, before = 0, len(session.open)
+        most, owned = self._state.open_numbers.bound(session, session.max_open)
         forgotten_below = session.forgotten_below
         for event in events:
             counter, manager = event.counter, topics.get(event.topic)
@@ -66,8 +68,8 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
-            elif session.max_open and not session.may_open(session.max_open):
-                self._outbox.timestamps(key).refused.append(counter)
+            elif len(session.open) >= most:
+                self._outbox.refused(key, counter, owned)
             elif (complete := self._number(session, manager, counter, here, event)) is not None:
                 if frame is None or room < 0:
                     frame, room = self._outbox.new_timestamps(key), MAX_ENTRIES
@@ -75,6 +77,7 @@ class Stamping:
                 if overlaps.ticked and (ticks := manager.records[complete.number].ticks):
                     frame.ticks.append((counter, *ticks))
                 room -= len(complete.deps)
+        self._state.open_numbers.recount(session, before)
         session.keep_answers(self._state.settings.answers_kept, topics)
         if len(events) < len(command.events):
             self._ending.refuse(session, command, len(events))
@@ -131,6 +134,8 @@ class Stamping:
                 max_open=session.max_open,
                 required=event.required,
                 proves=session.proves,
+                owner=session.owner,
+                max_owned=session.max_owned,
             )
         )
 
@@ -246,7 +251,7 @@ class Stamping:
     def _never_numbered(self, ride: StampRide) -> None:
         """Answer that a request is never numbered (R1), for its publisher's session was dropped meanwhile. With the
         session went what the event follows (R19), or whether it has a number already."""
-        self._outbox.send(ride.entry, self._completion(ride, StampedEvent(ride.counter, ride.topic, 0, [])))
+        self._outbox.send(ride.entry, _completion(ride, StampedEvent(ride.counter, ride.topic, 0, [])))
 
     def _ridden_home(self, manager: TopicManager, ride: StampRide) -> None:
         """Number a request from below at its topic's home, or repeat the answer that was given before (R1)."""
@@ -260,26 +265,28 @@ class Stamping:
             counter < session.forgotten_below or not may_pass or not session.remembers(ride.required, self._state.index)
         ):
             self._never_numbered(ride)
-        elif not session.may_open(ride.max_open):
-            self._outbox.send(ride.entry, self._completion(ride, StampedEvent(counter, manager.id, REFUSED, [])))
+        elif (before := len(session.open)) >= (bound := self._state.open_numbers.bound(session, ride.max_open))[0]:
+            refused = StampedEvent(counter, manager.id, CROWDED if bound[1] else REFUSED, [])
+            self._outbox.send(ride.entry, _completion(ride, refused))
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
+            self._state.open_numbers.recount(session, before)
             session.keep_answers(self._state.settings.answers_kept, self._state.topics)
             if complete is not None:
                 ticks = manager.records[complete.number].ticks
-                self._outbox.send(ride.entry, self._completion(ride, complete, ticks))
+                self._outbox.send(ride.entry, _completion(ride, complete, ticks))
 
     def _complete_again(self, ride: StampRide, topic: int, number: int) -> None:
         record = self._state.topics[topic].records.get(number)
         if record is None or record.state in GIVEN_UP:
             gone = StampedEvent(ride.counter, topic, number, [])
-            self._outbox.send(ride.entry, replace(self._completion(ride, gone), abandoned=True))
+            self._outbox.send(ride.entry, replace(_completion(ride, gone), abandoned=True))
         elif record.deps is None:
             # its completion is on its way here; to where the request entered it may have come before it was asked again
             self._state.topics[topic].riding[number] = ride.entry
         else:
             event = StampedEvent(ride.counter, topic, number, record.deps, record.in_payload)
-            self._outbox.send(ride.entry, self._completion(ride, event, record.ticks))
+            self._outbox.send(ride.entry, _completion(ride, event, record.ticks))
 
     def _session(self, ride: StampRide) -> Session:
         """Return the session of a request from below, for which the stage of its entry vouches; begin one if there is
@@ -299,6 +306,8 @@ class Stamping:
             self._state.gone.pop(key, None)
             self._state.gone[key] = None
         session.proves = session.proves or ride.proves
+        if not session.is_opened:
+            self._state.open_numbers.belongs(session, ride.owner, ride.max_owned)
         return session
 
     def _pass(self, manager: TopicManager, ride: StampRide) -> None:
@@ -318,32 +327,18 @@ class Stamping:
             self._outbox.up(replace(ride, deps=deps, is_given_up=is_given_up, ticks=ticks))
             return
         event = StampedEvent(ride.counter, ride.topic, ride.number, deps, ride.in_payload)
-        completion = replace(self._completion(ride, event, ticks), abandoned=is_given_up, top=state.index)
+        completion = replace(_completion(ride, event, ticks), abandoned=is_given_up, top=state.index)
         self._outbox.send(ride.home, completion)
         if ride.entry != ride.home:
             self._outbox.send(ride.entry, completion)
 
-    @staticmethod
-    def _completion(ride: StampRide, event: StampedEvent, ticks: Ticks = ()) -> CompleteRide:
-        return CompleteRide(
-            ride.client_id,
-            ride.incarnation,
-            event.counter,
-            event.topic,
-            event.number,
-            event.deps,
-            event.in_payload,
-            ride.entry,
-            ticks=ticks,
-        )
-
     def _take_back(self, manager: TopicManager, record: NumberRecord) -> None:
         """Make a number void without telling anybody, for its event is never published."""
-        session = self._state.sessions.get((record.client_id, record.incarnation))
-        if session is not None:
-            session.open.pop((record.topic, record.number), None)
+        state = self._state
+        session = state.sessions.get((record.client_id, record.incarnation))
+        state.open_numbers.end(session, (record.topic, record.number))
         if record.state is _PENDING and manager.settle(record, NumberState.VOID) is NumberState.VOID:
-            self._state.tally.void += 1
+            state.tally.void += 1
 
     def completed(self, ride: CompleteRide) -> None:
         """Keep a complete timestamp at its topic's home, and answer the client at the stage of the entry."""
@@ -368,8 +363,10 @@ class Stamping:
             return
         if ride.number <= 0:
             del session.answers[ride.counter]
-            frame = self._outbox.timestamps(key)
-            (frame.refused if ride.number == REFUSED else frame.forgotten).append(ride.counter)
+            if ride.number in (REFUSED, CROWDED):
+                self._outbox.refused(key, ride.counter, session.max_owned if ride.number == CROWDED else 0)
+            else:
+                self._outbox.timestamps(key).forgotten.append(ride.counter)
             return
         session.answers[ride.counter] = (ride.topic, ride.number)
         if abandoned:
@@ -379,3 +376,17 @@ class Stamping:
             frame = self._outbox.stamped(key, event, ride.ticks)
             if ride.top >= 0:
                 frame.tops += (ride.counter, ride.top)
+
+
+def _completion(ride: StampRide, event: StampedEvent, ticks: Ticks = ()) -> CompleteRide:
+    return CompleteRide(
+        ride.client_id,
+        ride.incarnation,
+        event.counter,
+        event.topic,
+        event.number,
+        event.deps,
+        event.in_payload,
+        ride.entry,
+        ticks=ticks,
+    )

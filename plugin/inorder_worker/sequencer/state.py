@@ -19,6 +19,7 @@ from inorder.protocol.deadlines import Deadlines
 from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.open_numbers import OpenNumbers
 from inorder_worker.sequencer.reader_changes import ReaderChanges, SavedChange
 from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
 from inorder_worker.sequencer.rides import AnyRide, SessionKey, SwitchRide
@@ -182,7 +183,7 @@ class StageState(StageData):
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
         growths: what clients that had other topics began (R22).
         partings: what clients have lost that keep other topics (R10).
-        deadlines: by when their open numbers are given up (R16).
+        deadlines: by when their open numbers are given up (R16); ``open_numbers``: how many each owner has.
         ages: which topic has the oldest number.
         kept: how many numbers of this stage's topics are known one by one.
         due: what a switch held back, to be done at the end of this step.
@@ -198,6 +199,7 @@ class StageState(StageData):
         for manager in saved.topics:
             self.on_stage[manager.stage] |= 1 << manager.id
         self.sessions: dict[SessionKey, Session] = {(each.client_id, each.incarnation): each for each in saved.sessions}
+        self.open_numbers = OpenNumbers.of(saved.sessions)
         self.connected = {each.client_id: each.incarnation for each in saved.sessions if each.connected}
         self.gone = OrderedDict[SessionKey, None].fromkeys(saved.gone)
         self.ended = OrderedDict[SessionKey, tuple[int, int]](
@@ -409,6 +411,13 @@ class Outbox:
         if ticks:
             frame.ticks.append((event.counter, *ticks))
         return frame
+
+    def refused(self, key: SessionKey, counter: int, owned: int) -> None:
+        """Answer that a request gets no number. ``owned``: the bound of the session's owner that was reached, 0: the
+        session's own one was."""
+        frame = self.timestamps(key)
+        frame.refused.append(counter)
+        frame.owned = max(frame.owned, owned)
 
     def send(self, stage: int, ride: AnyRide) -> None:
         """Queue a ride for another stage under the link's next number."""

@@ -158,7 +158,7 @@ class Session(msgspec.Struct):
         began: what this client used before that counter may be forgotten here (``used``): its session was dropped.
         proves: its client is believed nothing of numbers that cannot be known here (``claims``).
         vouched: numbers of topics further down that stages there let it name.
-        owner, max_topics, max_subscriptions: as its client came (``OpenSession``).
+        owner, max_topics, max_subscriptions, max_owned: as its client came (``OpenSession``).
         floor: counters below it are forgotten as well, but for those in ``answers``: its client did not let go of so
             many (``keep_answers``). It is this stage's own and does not ride along, as ``low`` does. With more than
             ``look_at`` answers the next look for what can be forgotten is due.
@@ -188,6 +188,7 @@ class Session(msgspec.Struct):
     floor: int = 0
     look_at: int = 0
     passed_on: int = 0
+    max_owned: int = 0
     refusals: int = -1
     begun: int = 0
     before: int = 0
@@ -240,11 +241,6 @@ class Session(msgspec.Struct):
     def remembers(self, required: list[int], stage: int) -> bool:
         """Tell whether this stage knows of the publisher's last events what a request relies on (R19)."""
         return not required or all(counter >= self.began for at, counter in pairs(required) if at == stage)
-
-    def may_open(self, bound: int) -> bool:
-        """Tell whether it may have one more number open. Each of them may keep the strict
-        subscribers of its topic waiting."""
-        return not bound or len(self.open) < bound
 
     def follow(self, topic: int, counter: int) -> list[int]:
         """An event only rides through this stage: return the session's last events in other topics here since its

@@ -88,7 +88,8 @@ class Gate:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inorder-tokens")
         self._known: dict[str, tuple[float, Token | None]] = {}
         self._complaint = Complaint()
-        most = ANYBODYS * settings.max_token_topics, ANYBODYS * settings.max_token_subscriptions
+        each = settings.max_token_topics, settings.max_token_subscriptions, settings.max_token_unconfirmed
+        most = [ANYBODYS * most for most in each]
         self._anybody = replace(NOBODY, permissions=Permissions(Access(UNLIMITED.role, None, None, 0, *most)))
 
     # -- coming in ---------------------------------------------------------------------------------------------
@@ -126,6 +127,7 @@ class Gate:
             token.max_unconfirmed or 0,
             self._most(token, token.max_topics, self._settings.max_token_topics),
             self._most(token, token.max_subscriptions, self._settings.max_token_subscriptions),
+            self._most(token, None, self._settings.max_token_unconfirmed),
         )
         return Pass(token.name, token, Permissions(access))
 

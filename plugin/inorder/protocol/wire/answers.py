@@ -54,7 +54,8 @@ class Topics(Frame, tag=33):
 class Timestamps(Frame, tag=34):
     """Answers CreateTimestamps, in the order of completion. ``forgotten``: counters that will never be numbered.
     ``abandoned``: counters whose number was given up (R16), as flat triples ``counter, topic, number``. ``refused``:
-    counters that get no number, because the session has as many open as its token allows. ``tops``: of those events
+    counters that get no number, because the session has as many open as its token allows, or, where ``owned`` is not 0,
+    because all sessions of its token's name have, which may be so many. ``tops``: of those events
     whose timestamp went above their topic's stage, flat pairs ``counter, stage``: the highest that it visited; for
     traces, and left out where the stage does not know it any more. ``ticks``: of timestamps that have some, each
     with its counter in front (R23)."""
@@ -67,6 +68,7 @@ class Timestamps(Frame, tag=34):
     refused: list[int] = []
     tops: list[int] = []
     ticks: list[tuple[int, ...]] = []
+    owned: int = 0
 
 
 class Settled(Frame, tag=35):

@@ -314,6 +314,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
         publish, subscribe: ``space:filter`` of the topics that may be published to and subscribed to; ``None``: all.
         max_unconfirmed: numbers that the session may have open; what is asked for beyond is refused. 0: no bound.
         max_topics, max_subscriptions: what the tokens of its name may make, and have of durable ones. 0: no bound.
+        max_owned: numbers that all sessions of the tokens of its name may have open together. 0: no bound.
     """
 
     role: str = "admin"
@@ -322,6 +323,7 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
     max_unconfirmed: int = 0
     max_topics: int = 0
     max_subscriptions: int = 0
+    max_owned: int = 0
 
 
 class TopicFigures(msgspec.Struct, array_like=True, gc=False):

@@ -247,7 +247,9 @@ def stamps(frames: list[Frame]) -> list[StampedEvent]:
 
 
 def entries(event: StampedEvent) -> dict[int, int]:
-    return dict(pairs(event.deps))
+    found = dict(pairs(event.deps))
+    assert len(event.deps) == 2 * len(found), "a timestamp names no topic twice"
+    return found
 
 
 def reader(answer: Subscribed, mode: Mode = "strict", now: float = 0.0) -> OrderingModule:

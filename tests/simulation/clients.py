@@ -387,8 +387,8 @@ class Client(Driven[Message]):
 
     def _stamped(self, effect: HandOver) -> None:
         each = effect.publication
-        event = self.name, self.incarnation, each.counter
-        place = each.topic_id, each.number
+        event, place = (self.name, self.incarnation, each.counter), (each.topic_id, each.number)
+        assert self._lies or 2 * len(set(firsts(each.deps))) == len(each.deps), f"{event} names a topic twice"
         self.world.history.stamp(event, place, each.deps, self.published[each.counter], self.world.now)
         self.leaving.append(effect)
 

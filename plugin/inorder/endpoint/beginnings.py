@@ -55,11 +55,14 @@ class Beginnings:
         self.is_restored = False
 
     def _report_ended(self, begun: Mapping[int, int]) -> None:
-        """Topics that were to begin anew have ended meanwhile. How far they went nobody knows any more."""
-        interrupted = self._unbegun.interrupted
-        for topic in [each for each in interrupted if each not in begun]:
-            first = interrupted.pop(topic)
-            self._turns.out.append(GapFound(topic, first, first, GapReason.EXPIRED))
+        """Topics that were to begin anew have ended meanwhile. How far they went nobody knows any more; what has come
+        since has no place in any order, and is in the gap."""
+        unbegun = self._unbegun
+        for topic in sorted(unbegun.interrupted.keys() - begun.keys()):
+            first, known = unbegun.interrupted.pop(topic), unbegun.topics.get(topic)
+            last = max((each.number for each in known.parked), default=first) if known is not None else first
+            self._turns.out.append(GapFound(topic, first, max(first, last), GapReason.EXPIRED))
+            unbegun.over(topic)
 
     def _merge(self, ends: Mapping[int, int]) -> None:
         """Numbers of resumed topics up to the given ones are old (R18)."""

@@ -35,6 +35,14 @@ def firsts(parts: list[int], size: int = 2) -> list[int]:
     return parts[::size]
 
 
+def name_once(parts: list[int]) -> None:
+    """Leave of a flat list the highest number of each topic, in place."""
+    entries: dict[int, int] = {}
+    raise_to(entries, parts)
+    if 2 * len(entries) < len(parts):
+        parts[:] = flat(entries)
+
+
 def raise_to(entries: dict[int, int], parts: Iterable[int]) -> None:
     """Take the maximum of a mapping and a flat list, in place."""
     raise_all(entries, pairs(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from inorder.protocol.pairs import firsts, pairs
+from inorder.protocol.pairs import firsts, name_once, pairs
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.claims import given
 from inorder_worker.sequencer.filling import MEMBER_STEPS
@@ -47,7 +47,7 @@ class Following:
         used, topics, here = session.used, self._state.topics, self._state.index
         before = session.used_before(self._state.begun)
         since, top = used.pop(manager.id, _NEVER)[0], here
-        named: dict[int, int] = {}
+        named = dict(pairs(deps))
         if after:
             for other, number in pairs(after):
                 if self._concerned(other, group, since < before) and named.get(other, 0) < number:
@@ -58,11 +58,11 @@ class Following:
                     else:
                         self._depend(manager, group, other, number, deps)
         if since < before and used:
-            named |= dict(pairs(deps))
             self._add_own(manager, its, self._used_before(used, since, before, group), named, deps)
         elif group.neighbours and used:
             self._add_own(manager, its, self._used_since(used, since, counter, group), named, deps)
         used[manager.id] = (counter, manager.number)
+        name_once(deps)  # what a client gives of another stage may be ahead of what is known here
         return top
 
     def _concerned(self, other: int, group: Group, is_first: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from inorder.protocol.pairs import firsts
+from inorder.protocol.pairs import firsts, name_once
 from inorder.protocol.wire import NewEvent, NumberState, StampedEvent, Timestamps
 from inorder_worker.sequencer.claims import may_follow, may_pass
 from inorder_worker.sequencer.commands import Create
@@ -316,7 +316,10 @@ class Stamping:
         group = state.group(its)
         # a copy: the stage below keeps this ride until it is durable here, and may send it again
         deps = list(ride.deps) if not ride.proves else self._following.proved(manager, ride.deps)
+        carried = len(deps)
         self._filling.fill(manager, its, group, ride.number, deps)
+        if 0 < carried < len(deps):  # its publisher's earlier events may be in topics that rose here
+            name_once(deps)
         ticks = passed(state, ride.ticks)
         is_known = state.index not in firsts(ride.required) or self._following.add_from_above(
             manager, group, ride, deps

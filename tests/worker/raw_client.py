@@ -36,6 +36,7 @@ from inorder.protocol.wire import (
     decode_worker_frame,
     encode_frame,
 )
+from inorder.protocol.wire.parts import MAX_EVENTS
 
 F = TypeVar("F", bound=Frame)
 PATIENCE = 60.0
@@ -165,8 +166,9 @@ class RawClient:
         return await self.stamped(*counters)
 
     def send_create(self, topic: TopicInfo, *events: NewEvent) -> None:
-        """Ask for timestamps."""
-        self.send(CreateTimestamps(topic.stage, 1, list(events)))
+        """Ask for timestamps, of many events in several frames."""
+        for at in range(0, len(events), MAX_EVENTS):
+            self.send(CreateTimestamps(topic.stage, 1, list(events[at : at + MAX_EVENTS])))
 
     async def stamped(self, *counters: int) -> list[StampedEvent]:
         """Return timestamps that were asked for, in the order of their counters."""

@@ -11,10 +11,11 @@ from tests.worker.raw_client import RawClient
 
 from inorder.protocol.pairs import joined
 from inorder.protocol.wire import CreateTimestamps, NewEvent, Settle, Settled, TopicInfo
+from inorder.protocol.wire.parts import MAX_EVENTS
 from inorder_bench.machine import resident_bytes
 from inorder_worker.store.verification import verify
 
-EVENTS, TOPICS, FRAME = 1_000_000, 4, 1_024
+EVENTS, TOPICS, FRAME = 1_000_000, 4, MAX_EVENTS
 KEPT = 10_000
 """Events that the log of a topic may have."""
 UNTRIMMED = 5_000

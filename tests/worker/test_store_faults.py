@@ -444,7 +444,7 @@ async def test_a_store_that_may_not_grow(tmp_path: Path) -> None:
             before = await client.create(topic, 1, 2, 3)
             pages[0] = 1  # what there is, and no page more
             journal._store.drop()
-            client.send(CreateTimestamps(0, 1, [NewEvent(counter, topic.id) for counter in range(4, 3000)]))
+            client.send_create(topic, *(NewEvent(counter, topic.id) for counter in range(4, 3000)))
             failure = await client.failure()
             assert (failure.code, "no room left" in failure.message) == ("store", True)
         pages[0] = 1_000_000

@@ -35,7 +35,8 @@ class LogConformance:
         page = reader.read(7, [1, 9], 0, 10, 1000)
         assert (page.rows[0], page.rows[1].ticks, page.first, page.last, page.through) == (whole, (1, 3, 5), 1, 3, 9)
         assert (reader.totals([7, 9]), len(reader.oldest(7, 2, 9))) == ([LogTotals(7, 3, 260, 1000, 3)], 2)
-        assert reader.oldest(7, 1, 2) == [Oldest(1, 1000, 256, [2, 9]), Oldest(2, 1001, 3, [2, 10])]
+        with_ticks = [Oldest(1, 1000, 256, [2, 9], has_ticks=True), Oldest(2, 1001, 3, [2, 10], has_ticks=True)]
+        assert reader.oldest(7, 1, 3) == [*with_ticks, Oldest(3, 1003, 1, [])]
         journal.append([Batch(0, epoch, 3, b"x")], [LogTrim(7, 2)])
         page = reader.read(7, [1, 9], 0, 10, 1000)
         assert ([row.number for row in page.rows], page.first, page.last) == ([3], 3, 3)

@@ -59,11 +59,9 @@ class Checks:
         if move.actor < self._model.first_reader:
             return self._once(self._circles, writers)
         changed = state.actors[move.actor]
-        return [
-            sentence
-            for other in readers
-            for sentence in self._once(self._two_so_far, writers, min(changed, other), max(changed, other))
-        ]
+        at = move.actor - self._model.first_reader
+        twos = [(other, changed) for other in readers[:at]] + [(changed, other) for other in readers[at:]]
+        return [sentence for two in twos for sentence in self._once(self._two_so_far, writers, *two)]
 
     def _two_so_far(self, writers: Actors, *readers: int) -> list[str]:
         # without their spans: what is still on its way is not missing yet

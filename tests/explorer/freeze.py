@@ -113,4 +113,4 @@ def _room(room: WaitingRoom) -> Any:
         (topic, [(number, [(each.topic, each.number) for each in sleepers]) for number, sleepers in its.items()])
         for topic, its in sorted(said["asleep"].items())
     ]
-    return entries, asleep, said["arrivals"]
+    return entries, asleep, said["arrivals"], room.changed

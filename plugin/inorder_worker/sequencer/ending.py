@@ -81,7 +81,10 @@ class Ending:
         state, answers, events = self._state, session.answers, command.events
         session.refusals = max(session.refusals, command.refusals)  # it is new where the session was dropped
         topics, endings = state.topics, state.endings
-        if all(event.topic in topics and event.topic not in endings for event in events):
+        for event in events:
+            if event.topic not in topics or event.topic in endings:
+                break
+        else:
             return events
         below = session.forgotten_below  # what is, or was, answered gets no other number
         is_taken = [

@@ -23,11 +23,6 @@ class Following:
     def __init__(self, state: StageState) -> None:
         self._state = state
 
-    def follows(self, session: Session, topic: int, group: Group) -> bool:
-        """Tell whether a session's next event in a topic may name others of its own."""
-        is_first = session.used.get(topic, _NEVER)[0] < session.used_before(self._state.begun)
-        return bool(group.neighbours) or is_first
-
     def add(
         self,
         session: Session,

@@ -157,11 +157,12 @@ class Stamping:
         top, required, since = self._way(session, manager, group, parted, asked.required)
         ticks = self._first_ticks(manager, group, parted) if group.has_ticks else ()
         after = asked.after + manager.follows if manager.follows else asked.after
-        if after or self._following.follows(session, topic, group):
+        used = session.used  # of the first event since somebody subscribed members of the group count, too
+        if after or group.neighbours or used.get(topic, _NEVER)[0] < session.used_before(state.begun):
             top = min(top, self._following.add(session, manager, counter, its, group, after, deps))
         else:  # nobody reads what it may follow, together with it
-            session.used.pop(topic, None)
-            session.used[topic] = (counter, number)
+            used.pop(topic, None)
+            used[topic] = (counter, number)
         client_id, incarnation = session.client_id, session.incarnation
         in_payload = bool(group.plain) and bool(group.plain >> topic & 1)
         complete = top == state.index
@@ -170,8 +171,7 @@ class Stamping:
         manager.records[number] = NumberRecord(
             client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged, ticks
         )
-        place = (topic, number)
-        session.open[place] = None
+        session.open[place := (topic, number)] = None
         if len(session.open) == 1:
             state.opened(session)
         session.answers[counter] = place

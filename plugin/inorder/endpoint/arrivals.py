@@ -105,7 +105,8 @@ class Arrivals:
         """Workers named topics."""
         for info in topics:
             self._names[info.id] = info
-            self._ids[info.space, info.name] = info.id
+            its = info.space, info.name
+            self._ids[its] = max(info.id, self._ids.get(its, 0))  # a topic that has ended may have had the name before
 
     def forget(self, topics: Iterable[int]) -> None:
         """Forget the names of topics that have ended."""

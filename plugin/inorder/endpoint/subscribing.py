@@ -261,9 +261,9 @@ class Subscribing:
         ids = set(asked)
         wanted = [each for each in topics if each.id in ids]
         left = [] if self._current is None else self._subscriber.leaves(wanted, self._wanted())
-        mine, foreign = self._subscriber.named(each for each in wanted if each not in left)
+        mine, foreign, over = self._subscriber.named(each for each in wanted if each not in left)
         known = {each.id for each in topics}
-        over = [each for each in asked if each not in known]
+        over += [each for each in asked if each not in known]
         homes = {self._subscriber.topics[each].stage for each in mine}
         if mine:
             self._lease.needs_too(homes)

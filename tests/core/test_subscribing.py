@@ -11,7 +11,7 @@ from inorder.endpoint.routing import Subscription
 from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
 from inorder.protocol.stamp import TotalStamp, encode_stamp
-from inorder.protocol.wire import NameTopics, Opened, Subscribed, TopicInfo, Topics, TopicStart
+from inorder.protocol.wire import Heads, NameTopics, Opened, SaveClock, Subscribed, TopicInfo, Topics, TopicStart
 
 MODES: tuple[Mode, ...] = ("strict", "tag")
 
@@ -126,3 +126,20 @@ def test_r22_who_leaves_everything_lets_go_of_it_at_once() -> None:
     hand.endpoint.broker_answered(hand.endpoint.change([], [(SPACE, mqtt_filter(each)) for each in ("t/1", "t/2")]))
     assert hand.endpoint.describe()["clock"] == {}
     assert not hand.endpoint.subscribing.drains
+
+
+def test_r22_that_a_topic_which_was_left_has_ended_is_told_again() -> None:
+    """Else it would be read on for ever where that word was lost with a connection."""
+    hand = Hand()
+    hand.subscribe("t/1", "t/2", "t/3")
+    hand.endpoint.broker_answered(hand.endpoint.change([], [(SPACE, mqtt_filter("t/1"))]))
+    hand.endpoint.receive(
+        Subscribed(2, [TopicStart(info(each), 0, []) for each in (2, 3)], left=[TopicStart(info(1), 1, [])])
+    )
+    hand.sent(SaveClock)
+    hand.endpoint.reached({0}, 0)
+    (asked,) = hand.sent(SaveClock)
+    assert (asked.numbers, hand.endpoint.ordering.left) == ([1, 0], {1})
+    hand.endpoint.receive(Heads([], ended=[1]))
+    hand.done()
+    assert hand.endpoint.ordering.left == set()

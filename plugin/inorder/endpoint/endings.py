@@ -59,6 +59,8 @@ class Endings:
         tells again what ends."""
         self._last = {topic: number for topic, number in self._last.items() if self._subscriber.known(topic)}
         self._untold = deque(self._last)
+        if left := sorted(self._ordering.left):  # the word that one of them has ended may be lost, and is told again
+            self._outbox.send(SaveClock(self._outbox.next_request(), joined((topic, 0) for topic in left)))
 
     def tell(self) -> None:
         """Tell the bottom stage which topics are read to their ends."""

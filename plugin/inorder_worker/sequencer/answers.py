@@ -34,10 +34,11 @@ class Answers:
     def completed(self, ride: SubscribedRide) -> None:
         """The completed clock is back at the bottom stage: answer the client (R7).
 
-        A client that goes on with some topics and begins others gets the same answer whenever it asks again. Since the
-        change passed it has counted as a reader of the others, so their events stand for events of the topics it had
-        (R22). *Counter-example:* s has T and u, and begins v. The answer is lost. Now y on v follows x on u, and z on T
-        follows y: z need not name x. If s began v behind y then, it might see z, x.
+        A client that goes on with some topics, and begins or leaves others, gets the same answer whenever it asks
+        again. Up to the change events of topics that it leaves stand for others, also when their linger is over; since
+        then events of topics that it begins do, for it has counted as a reader of these (R22). *Counter-example:* s
+        has T and u, and begins v. The answer is lost. Now y on v follows x on u, and z on T follows y: z need not name
+        x. If s began v behind y then, it might see z, x.
         """
         state, known = self._state, self._state.overlaps.get(ride.client_id)
         ride = _without_ended(ride, state.topics)
@@ -53,7 +54,7 @@ class Answers:
 
     @staticmethod
     def _remember(known: Subscription, ride: SubscribedRide, bases: list[SharedBase]) -> None:
-        if 0 < len(ride.fresh) < len(ride.topics):
+        if ride.left or 0 < len(ride.fresh) < len(ride.topics):
             known.answered = _ENCODER.encode((ride, bases))
 
     def again(self, known: Subscription) -> None:

@@ -48,7 +48,7 @@ class Answers:
             return
         topics, bases = self._starts(ride), shared_bases(state, begun_by(ride), ride.kept)
         keep_clock(state, ride)
-        if known is not None and is_current and not known.durable:  # a durable client's clock knows (R18)
+        if known is not None and is_current:
             self._remember(known, ride, bases)
         self._answer(ride, topics, bases)
 

@@ -83,7 +83,7 @@ def test_r13_a_topic_that_the_subscription_is_losing_or_nobody_knows_is_waited_f
     _complete(hand)
     request = _asked(hand, 7)
     hand.endpoint.change([], [(SPACE, mqtt_filter("t/#"))])
-    hand.endpoint.receive(Topics(request, [info(7)] if is_known else []))
+    hand.endpoint.receive(Topics(request, [info(7)] if is_known else [], last=7))
     unbegun = hand.endpoint.ordering.describe()["unbegun"]
     assert (unbegun["foreign" if is_known else "over"], unbegun["topics"]) == ({7}, {})
     assert hand.endpoint.describe()["topics"] == {}
@@ -98,7 +98,7 @@ def test_r13_what_comes_late_of_an_ended_topic_is_from_before_who_names_its_succ
     hand.endpoint.arrived(SPACE, Arrival("t/8", b"late", stamp))
     (asked,) = hand.sent(NameTopics)
     assert asked.ids == [7]
-    hand.endpoint.receive(Topics(asked.request, [] if is_over else [TopicInfo(7, SPACE, "t/8", 0)]))
+    hand.endpoint.receive(Topics(asked.request, [] if is_over else [TopicInfo(7, SPACE, "t/8", 0)], last=8))
     hand.arrive(8, 1)
     assert hand.words() == ["t/8 1 in_order"]
     assert hand.endpoint.ordering.counts.before == 1

@@ -314,7 +314,7 @@ class Endpoint:
         self.publishing.publisher.named(frame.topics, frame.order_epoch)
         asked = self.asking.asked_for(frame.request)
         if asked is not None:
-            self.subscribing.named(frame.topics, asked, now)
+            self.subscribing.named(frame, asked, now)
             self.asking.answered(frame.request)
 
     # -- the brokers -------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from inorder.endpoint.subscriber import Subscriber
 from inorder.errors import InvalidFilter
 from inorder.protocol.filters import MAX_FILTERS, number_problem
 from inorder.protocol.names import FilterKind
-from inorder.protocol.wire import Moved, Opened, SpaceFilter, Subscribed, TopicInfo
+from inorder.protocol.wire import Moved, Opened, SpaceFilter, Subscribed, Topics
 
 
 class Subscribing:
@@ -253,17 +253,17 @@ class Subscribing:
         self._need_stages()
         self._outbox.effects.append(Need(self._subscriber.homes))
 
-    def named(self, topics: list[TopicInfo], asked: list[int], now: float) -> None:
+    def named(self, frame: Topics, asked: list[int], now: float) -> None:
         """Workers named topics that an event or a head was of (R13). While a subscribe is outstanding its answer names
-        the topics, with their clocks (R9)."""
+        the topics, with their clocks (R9). An id that nobody ever gave is foreign: forged, or of a newer store."""
         if self.is_holding:
             return
         ids = set(asked)
-        wanted = [each for each in topics if each.id in ids]
+        wanted = [each for each in frame.topics if each.id in ids]
         left = [] if self._current is None else self._subscriber.leaves(wanted, self._wanted())
         mine, foreign, over = self._subscriber.named(each for each in wanted if each not in left)
-        known = {each.id for each in topics}
-        over += [each for each in asked if each not in known]
+        for unknown in sorted(ids.difference(each.id for each in frame.topics)):
+            (over if unknown <= frame.last else foreign).append(unknown)
         homes = {self._subscriber.topics[each].stage for each in mine}
         if mine:
             self._lease.needs_too(homes)

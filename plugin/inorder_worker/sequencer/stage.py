@@ -275,7 +275,7 @@ class Stage:
         """Tell which topics have these ids; the bottom stage knows all."""
         known = self._state.topics
         infos = [self._state.info(topic) for topic in dict.fromkeys(frame.ids) if topic in known]
-        return Topics(frame.request, infos, self._state.order_epoch)
+        return Topics(frame.request, infos, self._state.order_epoch, self._state.last_topic)
 
     def moved(self, topic: int) -> Moved | None:
         """Return where a topic is instead of here (R14); ``None`` where it is here, or unknown."""

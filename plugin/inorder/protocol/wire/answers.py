@@ -44,11 +44,13 @@ class Welcome(Frame, tag=32):
 
 
 class Topics(Frame, tag=33):
-    """Answers Resolve and NameTopics; ids that no topic ever had are left out. Stages are those of ``order_epoch``."""
+    """Answers Resolve and NameTopics; ids that no topic has are left out. Stages are those of ``order_epoch``.
+    ``last``: to NameTopics, the highest id that a topic ever had; one up to there that is left out has ended."""
 
     request: int
     topics: list[TopicInfo]
     order_epoch: int = 1
+    last: int = 0
 
 
 class Timestamps(Frame, tag=34):

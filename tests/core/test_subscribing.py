@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.endpoints import DOMAIN, SESSION_TIMEOUT, SPACE, Hand, info
+from tests.core.endpoints import SESSION_TIMEOUT, SPACE, Hand, info
 
 from inorder.endpoint.changes import Change
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.routing import Subscription
-from inorder.protocol.arrival import Arrival
 from inorder.protocol.filters import mqtt_filter
-from inorder.protocol.stamp import TotalStamp, encode_stamp
 from inorder.protocol.wire import Heads, NameTopics, Opened, SaveClock, Subscribed, TopicInfo, Topics, TopicStart
 
 MODES: tuple[Mode, ...] = ("strict", "tag")
@@ -87,22 +85,6 @@ def test_r13_a_topic_that_the_subscription_is_losing_or_nobody_knows_is_waited_f
     unbegun = hand.endpoint.ordering.describe()["unbegun"]
     assert (unbegun["foreign" if is_known else "over"], unbegun["topics"]) == ({7}, {})
     assert hand.endpoint.describe()["topics"] == {}
-
-
-@pytest.mark.parametrize("is_over", [True, False], ids=["over", "ending"])
-def test_r13_what_comes_late_of_an_ended_topic_is_from_before_who_names_its_successor(is_over: bool) -> None:
-    """Its id is another one than the name has now: the subscription never told a clock for it."""
-    hand = Hand()
-    hand.subscribe("t/8")
-    stamp = encode_stamp(TotalStamp(DOMAIN, 7, 3, []))
-    hand.endpoint.arrived(SPACE, Arrival("t/8", b"late", stamp))
-    (asked,) = hand.sent(NameTopics)
-    assert asked.ids == [7]
-    hand.endpoint.receive(Topics(asked.request, [] if is_over else [TopicInfo(7, SPACE, "t/8", 0)], last=8))
-    hand.arrive(8, 1)
-    assert hand.words() == ["t/8 1 in_order"]
-    assert hand.endpoint.ordering.counts.before == 1
-    assert (hand.endpoint.describe()["clock"], hand.endpoint.arrivals.topic_id(SPACE, "t/8")) == ({8: 1}, 8)
 
 
 def test_r22_topics_that_begin_do_so_before_those_that_were_left_end() -> None:

@@ -139,7 +139,7 @@ class Turns:
                 self.out.append(entry)
             else:  # the topic has ended before this subscription had it
                 self._drop_before(entry)
-        elif not self.unbegun.is_parked(entry.topic):
+        elif not self.unbegun.is_held(entry.topic):
             self.unsequence(entry)
         elif not self.unbegun.park(entry):
             self.counts.overflow += 1

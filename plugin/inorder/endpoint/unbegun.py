@@ -47,8 +47,7 @@ class Unbegun:
             R17).
         count, size: parked events of all topics, and the bytes of their payloads.
         holds: ids without a clock may belong to the subscription, unless they are ``foreign``.
-        asks: no change is on its way that would tell, so workers are asked for the names of such ids (R13); also where
-            nothing is held for them, as what comes under them may be of a topic that has ended.
+        asks: no change is on its way that would tell, so workers are asked for the names of such ids (R13).
         unasked: the awaited topics whose names nobody was asked for, or in vain; the oldest first.
     """
 
@@ -82,15 +81,7 @@ class Unbegun:
     def is_held(self, topic: int) -> bool:
         """Tell whether a topic without a clock holds events up: one that is being subscribed does (R9), and so does one
         that is not named yet (R13)."""
-        return self.holds and self._is_unknown(topic)
-
-    def is_parked(self, topic: int) -> bool:
-        """Tell whether events of a topic without a clock are kept until a worker has named the topic. Where the
-        subscription names all its topics no others wait for this one, which may have ended before (R13)."""
-        return (self.holds or self.asks) and self._is_unknown(topic)
-
-    def _is_unknown(self, topic: int) -> bool:
-        return topic not in self._foreign and topic not in self._over
+        return self.holds and topic not in self._foreign and topic not in self._over
 
     def is_over(self, topic: int) -> bool:
         """Tell whether no worker knows the topic: it has ended before the subscription had it."""
@@ -168,7 +159,7 @@ class Unbegun:
 
     def subscribed(self, *, filters: bool) -> None:
         """The change is complete. With ``filters``, topics that have no name yet may still belong to it (R13)."""
-        self.holds, self.asks = filters, True
+        self.holds = self.asks = filters
 
     def decided(self, begun: Mapping[int, Any]) -> list[int]:
         """Return the topics that need not be waited for: each has ``begun``, or holds nothing up any more."""

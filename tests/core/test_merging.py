@@ -59,7 +59,9 @@ def test_a_number_that_is_gone_implies_nothing() -> None:
     resumed = of_v_c_t()
     assert resumed.told == ["gap 2:1-1 expired"]
     assert resumed.read("t", 1) == []
+    assert resumed.module.describe()["merging"]["ends"] == {1: 1, 3: 1}
     assert resumed.read("v", 1) == ["1:1", "3:1"]
+    assert resumed.module.describe()["merging"] is None, "nothing old is left"
 
 
 @pytest.mark.parametrize("bug", [without.merge, without.next_of_all])

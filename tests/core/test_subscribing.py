@@ -125,3 +125,13 @@ def test_r22_that_a_topic_which_was_left_has_ended_is_told_again() -> None:
     hand.endpoint.receive(Heads([], ended=[1]))
     hand.done()
     assert hand.endpoint.ordering.left == set()
+
+
+def test_r13_a_name_stays_the_younger_topics_when_the_one_that_ends_is_named_later() -> None:
+    hand = Hand()
+    hand.subscribe("t/+")
+    request = _asked(hand, 8)
+    hand.endpoint.receive(Topics(request, [info(8)], last=8))
+    request = _asked(hand, 7)
+    hand.endpoint.receive(Topics(request, [TopicInfo(7, SPACE, "t/8", 0)], last=8))
+    assert hand.endpoint.arrivals.topic_id(SPACE, "t/8") == 8

@@ -49,7 +49,7 @@ class Circles:
         it waits for another one of it, or some number is missing."""
         turns = self._turns
         begun: dict[int, int] = {}  # entries by the walk that has seen them
-        for walk, reader in enumerate(turns.watched()):
+        for walk, reader in enumerate(turns.readers[topic] for topic in turns.agenda.behind):
             entry = turns.room.get(reader.topic, reader.clock + 1)
             while entry is not None and id(entry) not in begun:
                 begun[id(entry)] = walk

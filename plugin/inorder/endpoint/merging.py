@@ -80,6 +80,11 @@ class Merge:
             self.held.append(entry)
         return True
 
+    @property
+    def is_over(self) -> bool:
+        """All old numbers are read, and no new event waits for them."""
+        return not self._ends and not self.held
+
     def needs(self, entry: Sequenced) -> bool:
         """Tell whether no old event goes before this one is here."""
         return entry.topic in self._unknown and self._next(entry.topic)[0] == entry.number

@@ -57,7 +57,6 @@ class Subscriber:
         self._covered = filter_set(())
         self._change: SubscriptionChange | None = None
         self._topics: dict[int, TopicInfo] = {}
-        self._exact: dict[tuple[str, str], int] = {}  # the ids that names in the subscription stand for
         self._left: dict[int, TopicInfo] = {}  # R22: topics that are only read on
         self.bases: list[SharedBase] = []
         self.ends: dict[int, int] = {}
@@ -125,7 +124,7 @@ class Subscriber:
 
     def other_domain(self) -> None:
         """The workers serve another domain: its topics have other ids, and begin elsewhere."""
-        self._topics, self._exact, self._left, self._order_epoch, self._is_expired = {}, {}, {}, 0, True
+        self._topics, self._left, self._order_epoch, self._is_expired = {}, {}, 0, True
 
     def begin_anew(self) -> None:
         """Topics begin anew (R12, R17): with the change on its way, under a new version, because what is still answered
@@ -179,8 +178,6 @@ class Subscriber:
         self._left.update((topic, change.left[topic].topic) for topic in self.created)
         self.ends = {topic: change.left[topic].start for topic in self._left if topic in change.left}
         self._topics = {each.topic.id: each.topic for each in starts}
-        exact = {(each.space, each.filter.name) for each in self._filters if each.filter.kind is FilterKind.EXACT}
-        self._exact = {its: each.id for each in self._topics.values() if (its := (each.space, each.name)) in exact}
         return starts
 
     def covers(self, info: TopicInfo) -> bool:
@@ -188,20 +185,17 @@ class Subscriber:
         covered = self._covered if self._change is None else self._change.covered
         return covered.covers(info.space, info.name)
 
-    def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int], list[int]]:
-        """Workers named topics; return (ids of this subscription, of others, those that end). A topic that only the
-        change on its way covers is neither yet: where it begins comes with the answer to the change (R7). One ends
-        whose name the subscription has for a younger one: it was so when the subscription came."""
-        mine, foreign, over = list[int](), list[int](), list[int]()
+    def named(self, topics: Iterable[TopicInfo]) -> tuple[list[int], list[int]]:
+        """Workers named topics; return (ids of this subscription, the others). A topic that only the change on its
+        way covers is neither yet: where it begins comes with the answer to the change (R7)."""
+        mine, foreign = [], []
         for info in topics:
             if not self.covers(info):
                 foreign.append(info.id)
-            elif info.id < self._exact.get((info.space, info.name), 0):
-                over.append(info.id)
             elif self._covered.covers(info.space, info.name):
                 self._topics[info.id] = info
                 mine.append(info.id)
-        return mine, foreign, over
+        return mine, foreign
 
     def moved(self, frame: Moved) -> None:
         """Topics are on other stages now (R14): what is missing of them is asked for there."""

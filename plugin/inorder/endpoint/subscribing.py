@@ -261,7 +261,8 @@ class Subscribing:
         ids = set(asked)
         wanted = [each for each in frame.topics if each.id in ids]
         left = [] if self._current is None else self._subscriber.leaves(wanted, self._wanted())
-        mine, foreign, over = self._subscriber.named(each for each in wanted if each not in left)
+        mine, foreign = self._subscriber.named(each for each in wanted if each not in left)
+        over = list[int]()
         for unknown in sorted(ids.difference(each.id for each in frame.topics)):
             (over if unknown <= frame.last else foreign).append(unknown)
         homes = {self._subscriber.topics[each].stage for each in mine}

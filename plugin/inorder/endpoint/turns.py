@@ -212,6 +212,8 @@ class Turns:
                 awake.extend(self.give(reader, entry))
             elif len(entry.deps) > LONG:
                 _put_met_last(entry, readers, self.unbegun)
+        if self.merging is not None and self.merging.is_over:
+            self.merging = self.room.changed = None
 
     def give(self, reader: TopicReader, entry: Sequenced) -> Sequence[Sequenced]:
         """Let an entry that waited have its turn, and return the events that wake by this."""
@@ -326,10 +328,6 @@ class Turns:
             number, reader = next(parts, 0), readers.get(topic)
             if reader is not None and number > reader.missing.known:
                 self.learn(reader, number, now)
-
-    def watched(self) -> list[TopicReader]:
-        """Return the readers of which numbers may be missing."""
-        return [self.readers[topic] for topic in self.agenda.behind]
 
     # -- beginnings and ends -----------------------------------------------------------------------------------
 

@@ -60,15 +60,12 @@ class Answers:
     def again(self, known: Subscription) -> None:
         """Answer a change as before (R11)."""
         ride, bases = _ANSWERED.decode(known.answered)
+        ride = _without_ended(ride, self._state.topics)
         self._answer(ride, self._starts(ride), bases)
 
     def _starts(self, ride: SubscribedRide) -> list[TopicStart]:
         state, clocks, bases = self._state, dict(pairs(ride.starts)), ride.bases
-        starts = [
-            TopicStart(state.info(topic), clocks[topic], bases.get(topic) or [])
-            for topic in ride.topics
-            if topic in state.topics
-        ]
+        starts = [TopicStart(state.info(topic), clocks[topic], bases.get(topic) or []) for topic in ride.topics]
         if not ride.resumed:
             return starts
         found = {each.topic: each for each in ride.resumed}
@@ -76,7 +73,7 @@ class Answers:
 
     def _answer(self, ride: SubscribedRide, topics: list[TopicStart], bases: list[SharedBase]) -> None:
         state, clocks = self._state, dict(pairs(ride.starts)) if ride.left else {}
-        left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left if topic in state.topics]
+        left = [TopicStart(state.info(topic), clocks[topic], []) for topic in ride.left]
         reached = saved_ticks(state, ride)
         answer, room = Subscribed(ride.version, [], more=True, left=[], reached=reached, bases=[]), MAX_ENTRIES
         for at, start in enumerate([*topics, *left]):
@@ -97,6 +94,6 @@ class Answers:
 
 
 def _without_ended(ride: SubscribedRide, topics: Container[int]) -> SubscribedRide:
-    """Return a ride without the topics that have ended while it was on its way."""
+    """Return a ride without the topics that have ended since it began."""
     lists = ([each for each in every if each in topics] for every in (ride.topics, ride.left, ride.fresh))
     return replace(ride, **dict(zip(("topics", "left", "fresh"), lists, strict=True)))

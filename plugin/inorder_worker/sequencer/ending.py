@@ -21,7 +21,7 @@ that has an event log (R18), that is pinned, or that somebody has whose release 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Heads, Moved, NewEvent
@@ -50,18 +50,22 @@ class Ending:
 
     # -- 1. no number any more ---------------------------------------------------------------------------------
 
-    def may_end(self, manager: TopicManager) -> bool:
-        """Tell whether a topic may end that got no number for long, at the bottom stage."""
+    def may_end(self, idle: Iterable[TopicManager]) -> Iterator[TopicManager]:
+        """Yield the topics that may end, at the bottom stage, of some that got no number for long."""
         state = self._state
-        return (
-            state.is_bottom
-            and manager.stage == state.index
-            and manager.id not in state.endings
-            and manager.id not in state.pins
-            and not 0 < manager.log_first <= manager.number
-            and state.overlaps.lets_go(manager)
-            and not any(each.refusals < 0 and manager.id in each.used for each in state.sessions.values())
-        )
+        if not state.is_bottom:
+            return
+        of_older_releases = {topic for each in state.sessions.values() if each.refusals < 0 for topic in each.used}
+        for manager in idle:
+            if (
+                manager.stage == state.index
+                and manager.id not in state.endings
+                and manager.id not in state.pins
+                and manager.id not in of_older_releases
+                and not 0 < manager.log_first <= manager.number
+                and state.overlaps.lets_go(manager)
+            ):
+                yield manager
 
     def begin(self, managers: Iterable[TopicManager]) -> None:
         """Give no more numbers to these topics."""
@@ -143,12 +147,10 @@ class Ending:
         ended = {topic for topic in topics if state.overlaps.is_read_by(topic, state.endings[topic])}
         if not ended:
             return
-        sessions = [each for each in state.sessions.values() if not ended.isdisjoint(each.used.keys() & ended)]
-        told = {(each.client_id, each.incarnation): each.used.keys() & ended for each in sessions}
+        told = {key: used for key, each in state.sessions.items() if (used := each.used.keys() & ended)}
         for each in state.overlaps:
             if had := each.active & ended:
-                key = each.client_id, each.incarnation
-                told[key] = told.get(key, set()) | had
+                told.setdefault((each.client_id, each.incarnation), set()).update(had)
         for key, found in told.items():
             self._outbox.reply(*key, Heads([], ended=sorted(found)))
         for topic in ended:

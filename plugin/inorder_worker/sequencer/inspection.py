@@ -30,7 +30,7 @@ from inorder.protocol.wire import (
 from inorder_worker.sequencer import tally
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.event_log import TOPICS_IN_FRAME
-from inorder_worker.sequencer.rides import SessionKey, StampRide
+from inorder_worker.sequencer.rides import StampRide
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import NumberRecord, TopicManager
 
@@ -164,8 +164,10 @@ class Inspection:
     def open_numbers(self, frame: ShowOpenNumbers, now: int) -> list[OpenNumbersFound]:
         """Return numbers that are pending, or whose timestamp is not complete, for some time."""
         ranges: list[OpenNumbers] = []
-        behind = self._behind()
-        for record in self._open(now - frame.older_ms):
+        sessions = {key: each.open for key, each in self._state.sessions.items() if each.open}
+        most = max(1, OPEN_SHOWN // max(1, len(sessions)))  # all together must not keep the stage busy
+        behind = {key: len(numbers) - most for key, numbers in sessions.items() if len(numbers) > most}
+        for record in self._open(now - frame.older_ms, most):
             one = self._open_one(record, now)
             if behind:
                 one.behind = behind.pop((record.client_id, record.incarnation), 0)
@@ -182,24 +184,15 @@ class Inspection:
         frames[0].riding, frames[-1].more = riding, False
         return frames
 
-    def _open(self, before: int) -> list[NumberRecord]:
+    def _open(self, before: int, most: int) -> list[NumberRecord]:
+        """Return the oldest open numbers of each session, so many at ``most``, and those that are not complete."""
         topics, here = self._state.topics, self._state.index
-        most = self._most_open()
         places = {place for session in self._state.sessions.values() for place in islice(session.open, most)}
         riding = [each for each in topics.values() if each.stage == here and each.riding]
         for manager in riding:
             places.update((manager.id, number) for number in islice(manager.riding, max(1, OPEN_SHOWN // len(riding))))
         records = (topics[topic].records[number] for topic, number in sorted(places))
         return [each for each in records if each.created <= before]
-
-    def _most_open(self) -> int:
-        """Return how many open numbers of each session are looked at: all together must not keep the stage busy."""
-        return max(1, OPEN_SHOWN // max(1, sum(1 for each in self._state.sessions.values() if each.open)))
-
-    def _behind(self) -> dict[SessionKey, int]:
-        """Return how many open numbers of sessions are not looked at."""
-        most = self._most_open()
-        return {key: len(each.open) - most for key, each in self._state.sessions.items() if len(each.open) > most}
 
     def _open_one(self, record: NumberRecord, now: int) -> OpenNumbers:
         session = self._state.sessions.get((record.client_id, record.incarnation))

@@ -31,12 +31,8 @@ class OpenNumbers:
 
     def recount(self, session: Session, before: int) -> None:
         """A session, which had ``before`` numbers open, has got or lost some."""
-        if more := len(session.open) - before:  # as _add does, for each command
-            counts, owner = self.by_owner, session.owner
-            if total := counts.get(owner, 0) + more:
-                counts[owner] = total
-            else:
-                del counts[owner]
+        if more := len(session.open) - before:
+            self._add(session.owner, more)
 
     def end(self, session: Session | None, place: tuple[int, int]) -> None:
         """Take a number, as ``(topic, number)``, out of a session's open ones; no error if none has the number open."""

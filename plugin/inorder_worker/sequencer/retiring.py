@@ -16,6 +16,8 @@ Of topics that are in use the oldest settled numbers are forgotten (see ``forget
 
 from __future__ import annotations
 
+from itertools import islice
+
 from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.state import StageState
 from inorder_worker.sequencer.topic_manager import TopicManager
@@ -49,13 +51,15 @@ class Retiring:
         state.looked_at = state.now
         self._ending.end(list(state.endings)[: self._ending.at_once])  # whose readers have left
         idle = [each for each in state.topics.values() if self._is_idle(each)]
-        ending = [each for each in idle if self._ending.may_end(each) and not _is_open(each)]
-        for manager in idle:
+        closed = [each for each in idle if not _is_open(each)]
+        most = self._ending.at_once
+        ending = list(islice(self._ending.may_end(closed), most + 1))
+        for manager in closed:
             is_read = state.overlaps.anyone >> manager.id & 1
-            if not (is_read or manager.is_retired or manager.id in state.endings or _is_open(manager)):
+            if not (is_read or manager.is_retired or manager.id in state.endings):
                 self._retire(manager)
-        self._ending.begin(ending[: self._ending.at_once])
-        if len(ending) > self._ending.at_once:
+        self._ending.begin(ending[:most])
+        if len(ending) > most:
             state.looked_at += PAUSE_MS - self._step
 
     def _is_idle(self, manager: TopicManager) -> bool:

@@ -127,7 +127,7 @@ class Overlaps:
         self._read: list[int] = []
         self._plain: list[int] = []
         self._all, self._all_plain = Counts(), Counts()
-        self.ticked = self._durable = self._stays = 0
+        self.ticked = self._stays = 0
         self._names: Counter[tuple[str, str]] = Counter()
         self._kept: dict[str, tuple[int, int]] = {}
         self._coverage: dict[str, Coverage] = {}
@@ -160,8 +160,8 @@ class Overlaps:
         place, mask = self._place_of(client_id), subscription.mask()
         bit = 1 << place
         self.ticked = self.ticked | bit if subscription.bounded or subscription.durable else self.ticked & ~bit
-        self._durable = self._durable | bit if subscription.durable else self._durable & ~bit
-        self._stays = self._stays & ~bit if subscription.lets_go else self._stays | bit
+        is_let_go = subscription.lets_go and not subscription.durable
+        self._stays = self._stays & ~bit if is_let_go else self._stays | bit
         self._replace(place, mask, subscription.read(), bit_set(subscription.plain))
         if mask or subscription.filters:
             self._subscriptions[client_id] = subscription
@@ -269,8 +269,8 @@ class Overlaps:
         """Tell whether a topic may end for its readers. All must understand ends of topics, and none may have named it,
         may come back for it (R18) or lets it linger."""
         its = self.classes.of(manager.id)
-        stays = self._durable | self._stays
-        return its.readers == its.active and not its.active & stays and (manager.space, manager.name) not in self._names
+        is_named = (manager.space, manager.name) in self._names
+        return its.readers == its.active and not its.active & self._stays and not is_named
 
     def is_read_by(self, topic: int, clients: Iterable[str]) -> bool:
         """Tell whether nobody counts a topic but these clients, whose subscriptions have it."""

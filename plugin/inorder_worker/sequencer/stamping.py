@@ -64,7 +64,11 @@ class Stamping:
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif manager is None or counter < forgotten_below or not self._may_enter(session, event):
+            elif (
+                manager is None
+                or counter < forgotten_below
+                or ((event.after or event.required) and not self._may_enter(session, event))
+            ):
                 self._outbox.timestamps(key).forgotten.append(counter)
             elif manager.stage != here:
                 self._send_up(session, manager, event)
@@ -84,8 +88,6 @@ class Stamping:
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
-        if not (event.after or event.required):
-            return True
         if event.required and not session.remembers(event.required, self._state.index):
             return False
         return not event.after or may_follow(self._state, session, event.after)

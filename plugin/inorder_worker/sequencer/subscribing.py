@@ -372,6 +372,5 @@ def _left_by(command: ChangeSubscription, known: Subscription | None, topics: Co
     topics of earlier changes, whose answers may never reach it."""
     if known is None:
         return []
-    change = command.incarnation, command.version
-    lingering = [topic for topic, at in known.lingering.items() if command.anew or at == change]
+    lingering = known.lingering if command.anew else ()
     return sorted(each for each in {*known.active, *lingering} if each not in topics)

@@ -65,7 +65,7 @@ def _with_changes(seed: int) -> list[StampedEvent]:
     return made
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 20))
+@pytest.mark.parametrize("seed", [0, 20, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(40, 200, 20))])
 def test_the_event_that_covers_all_others_is_found_without_a_walk(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """R22: the same one as with it, whatever the readers are that came, went, have other topics, or are durable."""
     at_once = [_with_changes(each) for each in range(seed, seed + 20)]

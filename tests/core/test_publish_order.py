@@ -42,6 +42,21 @@ def test_r19_what_is_asked_again_follows_an_answered_one_behind_an_unanswered_on
     assert dict(pairs(after)).get(1) == 7
 
 
+def test_r19_what_comes_behind_one_that_is_asked_again_follows_what_was_answered_before_that() -> None:
+    """The last uses of topics stand in publish order, also where an older one is asked for anew."""
+    publisher = new_publisher()
+    first, second, third = publish(publisher, "middle", "top", "low")
+    publisher.requests()
+    answer(publisher, second, 7)
+    answer(publisher, third, 9)
+    for stage in (0, 1, 2):
+        publisher.lost(stage)
+    publisher.connected([0, 1, 2])
+    publisher.requests()
+    answer(publisher, first, 3)
+    assert follows(publisher, "top") == [[3, 9]]
+
+
 def test_r14_r19_what_is_planned_anew_leaves_in_publish_order_ahead_of_the_queue() -> None:
     publisher = new_publisher()
     publish(publisher, "top", "middle", "top")

@@ -42,6 +42,7 @@ from inorder_worker.sequencer.event_log import split
 from inorder_worker.sequencer.ride_check import check_ride
 from inorder_worker.sequencer.rides import SessionKey
 from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.topic_manager import NumberRecord
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -71,6 +72,7 @@ class Host:
         self.awake_at = 0.0
         self._subscribed: set[SessionKey] = set()
         self._owners: dict[Place, EventId] = {}  # noted since the last commit
+        self._open: list[NumberRecord] = []  # when states were noted last
 
     @property
     def now(self) -> int:
@@ -232,18 +234,26 @@ class Host:
     def note_states(self, always: bool = False) -> None:
         """Keep what became of numbers for the checks, before the stage forgets them."""
         if always or self.world.retention < 100 or self.world.profile.topic_ttl:
-            states, unheard = self.world.history.states, self.world.history.unheard
+            was_open, self._open = self._open, []
+            for record in was_open:
+                if not record.is_open:  # what is settled may be forgotten in the same step
+                    self._note(record)
             for manager in self.stage._state.topics.values():
                 if manager.stage == self.index:
                     self.world.history.heads[manager.id] = manager.head
                 for record in manager.records.values():
-                    place = record.topic, record.number
-                    is_released = record.state is NumberState.VOID and place in self.world.released
-                    states[place] = "RELEASED" if is_released else record.state.name
-                    unheard[record.topic, record.number] = highest(record.deps or ())
-                    self._owners[place] = record.client_id, record.incarnation, record.counter
+                    self._note(record)
+                    if record.is_open:
+                        self._open.append(record)
         if always:
             self.world.history.owners.update(self._owners)
+
+    def _note(self, record: NumberRecord) -> None:
+        history, place = self.world.history, (record.topic, record.number)
+        is_released = record.state is NumberState.VOID and place in self.world.released
+        history.states[place] = "RELEASED" if is_released else record.state.name
+        history.unheard[place] = highest(record.deps or ())
+        self._owners[place] = record.client_id, record.incarnation, record.counter
 
     def snapshot(self) -> None:
         if not self.opened:
@@ -252,7 +262,7 @@ class Host:
     def crash(self, down: float) -> None:
         """Lose memory; recover from the last snapshot and the journal; links resend. It takes nothing while it is down
         (s); stage time stands still meanwhile, and goes on from the last step that was committed."""
-        self.opened, self.effects = [], []
+        self.opened, self.effects, self._open = [], [], []
         self._owners.clear()
         start = 0
         if self.image is None:

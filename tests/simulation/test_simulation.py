@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from tests.simulation.profiles import PROFILES
 from tests.simulation.runner import Case, Result, exercised, run, run_all
-from tests.simulation.world import World
+from tests.simulation.world import Bounds, World
+
+from inorder_analytics.checks import violations
 
 RUNS_PER_CASE = 50
 
@@ -72,6 +74,17 @@ def test_the_checks_know_whose_numbers_were_that_stages_have_forgotten() -> None
             assert {each.place for each in history.stamps} <= history.owners.keys()
             forgotten += len(history.owners.keys() - kept)
     assert forgotten > 50
+
+
+def test_the_checks_know_what_became_of_numbers_that_a_stage_forgets_at_once() -> None:
+    """R17: a number is confirmed, for the log has its event, and forgotten in the same step; then the log is trimmed.
+    Who has asked the log too late is told that it is lost."""
+    case = Case.of(10010, "resumed")
+    world = World(case.seed, case.profile, Bounds(stages=1, topics=4, clients=2))
+    history = world.run(436)
+    assert not list(violations(history))
+    assert [(each.topic, each.first) for each in history.subscribers["c1"].gaps if each.reason == "lost"] == [(1, 1)]
+    assert history.states[1, 1] == "CONFIRMED"
 
 
 def test_a_seed_replays_exactly() -> None:

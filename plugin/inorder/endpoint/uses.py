@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import takewhile
 from typing import Any
@@ -72,36 +71,50 @@ class Uses:
         is unanswered is forgotten for that, what it follows is named by none; so whatever comes behind it relies on the
         same.
 
+        One that is asked for anew may be older than some that are answered already. It follows none of these; and if
+        one of them is in its topic, it was numbered before that, and gets the timestamp that it has.
+
         Args:
             is_doubted: the request may be forgotten, and is asked again.
         """
-        last = publication.before = self._last.pop(info.id, None)
-        since = 0 if last is None else last.since
-        after: list[int] = []
-        required: dict[int, int] = {}
-        publication.after, publication.through = after, -1
-        entry = publication.entry
-        passed = range(info.stage, entry + 1)
-        if info.stage < entry or is_doubted or not all(map(passed.__contains__, self._stages)):
-            for topic, use in reversed(self._last.items()):
-                if use.counter <= since:
-                    break
-                if _NOWHERE < use.stage < info.stage and not use.number:
-                    after += (topic, use.known) if use.known else ()
-                    required[use.stage] = min(use.first, required.get(use.stage, use.first))
-                elif use.stage not in passed:
-                    after += (topic, use.number) if use.number else ()
-                elif use.stage < entry or (is_doubted and not use.number):
-                    required[use.stage] = use.counter
-        publication.use = self._last[info.id] = LastUse(publication.counter, info.stage, last)
+        uses, entry, counter = self._last, publication.entry, publication.counter
+        publication.after, publication.required, publication.through = [], [], -1
+        last = uses.get(info.id)
+        if last is not None and last.counter > counter:
+            return
+        publication.before = uses.pop(info.id, None)
+        if info.stage < entry or is_doubted or not all(map(range(info.stage, entry + 1).__contains__, self._stages)):
+            self._collect(publication, info, 0 if last is None else last.since, is_doubted)
+        is_older = bool(uses) and next(reversed(uses.values())).counter > counter
+        publication.use = uses[info.id] = LastUse(counter, info.stage, last)
+        if is_older:
+            self._sort()
         self._stages.add(info.stage)
-        relied = self._relied
-        for stage, counter in required.items():
-            relied[stage] = min(counter, relied.get(stage, counter))
-        publication.required = flat(relied) if relied else []
-        if relied:
+        if relied := self._relied:
+            publication.required = flat(relied)
             highest = min(relied)
             publication.through = highest if highest < info.stage else -1
+
+    def _collect(self, publication: Publication, info: TopicInfo, since: int, is_doubted: bool) -> None:
+        """Let a request carry what no stage on its way adds of what was used behind the counter ``since``; rely on
+        these stages for the rest."""
+        after, entry, counter = publication.after, publication.entry, publication.counter
+        passed, required = range(info.stage, entry + 1), dict[int, int]()
+        for topic, use in reversed(self._last.items()):
+            if use.counter <= since:
+                break
+            if use.counter > counter:
+                continue
+            if _NOWHERE < use.stage < info.stage and not use.number:
+                after += (topic, use.known) if use.known else ()
+                required[use.stage] = min(use.first, required.get(use.stage, use.first))
+            elif use.stage not in passed:
+                after += (topic, use.number) if use.number else ()
+            elif use.stage < entry or (is_doubted and not use.number):
+                required[use.stage] = use.counter
+        relied = self._relied
+        for stage, lowest in required.items():
+            relied[stage] = min(lowest, relied.get(stage, lowest))
 
     def follow_anew(self, asked: list[Publication], doubted: Collection[int]) -> None:
         """Collect once more what unanswered requests follow, for when they are asked again.
@@ -112,15 +125,9 @@ class Uses:
         """
         self._relied = {}
         self.take_back(asked)
-        later, self._last = OrderedDict(self._last), {}  # of requests that are answered, though earlier ones are not
         for each in asked:
-            while later and next(iter(later.values())).counter < each.counter:
-                self._last.update([later.popitem(last=False)])
-            if each.topic_id in later:  # it was numbered before what came behind it there
-                each.after, each.required, each.through = [], [], -1
-            elif each.info is not None:
+            if each.info is not None:
                 self.follow(each, each.info, each.counter in doubted)
-        self._last.update(later)
 
     # -- what stages cannot be relied on for -------------------------------------------------------------------
 

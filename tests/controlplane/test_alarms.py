@@ -7,6 +7,7 @@ from typing import Literal
 
 from inorder.protocol.wire import NumberState
 from inorder_controlplane.alarms import MAX_OF_A_KIND, Alarm, AlarmBook, Limits, Seen, alarms
+from inorder_controlplane.models.common import moment
 from inorder_worker.admin import StuckNumber
 from inorder_worker.store.overview import StageView, WorkerView
 from inorder_worker.store.sqlite_file import Room
@@ -118,3 +119,10 @@ def test_an_alarm_keeps_its_beginning_until_it_is_over() -> None:
     assert book.since([replace(one, detail="other words"), replace(began, began_ms=700)], 2000)[0][1] == 1000
     assert book.since([began], 3000) == [(began, 500)]
     assert book.since([one], 4000) == [(one, 4000)]
+
+
+def test_a_time_that_no_calendar_has_is_told_as_the_nearest() -> None:
+    """Clients say for how long they wait, and the page must not fail for it."""
+    assert [moment(each) for each in (-(2**62), 0, 2**62)] == [
+        "1000-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "9999-01-01T00:00:00.000Z",
+    ]  # fmt: skip

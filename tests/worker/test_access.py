@@ -382,6 +382,23 @@ async def test_a_durable_subscription_is_of_the_tokens_of_one_name(url: str, tok
             assert (await client.next(Durable)).filters == filters
 
 
+async def test_who_lost_the_connection_finds_its_client_id_again(url: str, tokens: TokenStore) -> None:
+    """Else whoever is quicker would keep it out for good, as long as the session is there; nor after a restart."""
+    secret, other = (tokens.issue(name, "client")[1] for name in ("desk", "other"))
+    async with worker(url) as running:
+        async with RawClient(running.address, "d", token=secret) as client:
+            await client.subscribe("a")
+        await until(lambda: not running._host.stage(0)._state.connected)
+        assert "another token's" in (await refusal(RawClient(running.address, "d", 2, token=other))).message
+    async with worker(url, session_timeout=0.2, publisher_grace=0.1) as running:
+        assert (await refusal(RawClient(running.address, "d", 2, token=other))).code == "forbidden"
+        async with RawClient(running.address, "d", token=secret) as client:
+            assert client.opened[0].known
+        await until(lambda: not running._host.stage(0)._state.sessions)
+        async with RawClient(running.address, "d", 2, token=other) as client:
+            assert not client.opened[0].known
+
+
 async def test_what_no_token_has_made_is_for_one_that_may_read_all_of_it(url: str, tokens: TokenStore) -> None:
     """As what a release has made that did not know tokens."""
     _, secret = tokens.issue("desk", "client", subscribe=["s:a/#"])

@@ -89,8 +89,9 @@ def report(counts: ClientCounts, *lives: EventLife, offset_us: int = 0, error_us
         report(ClientCounts(), EventLife(1, 1, [1, 2], "in_order", -1)),
         report(ClientCounts(), EventLife(1, 1, [1, 2], "x" * 33)),
         report(ClientCounts(), *[EventLife(1, 1, [1, 2, 3])] * 1_001),
+        msgspec.structs.replace(report(ClientCounts()), waits=[Wait(1, 1, 1, 1, 1, MAX_TOLD // 1000 + 1)]),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_nobody_can_have_seen_is_no_report(told: Report) -> None:
     assert not well_formed(told)

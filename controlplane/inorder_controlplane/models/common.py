@@ -7,10 +7,13 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+_FIRST, _LAST = (int(datetime.datetime(year, 1, 1, tzinfo=datetime.UTC).timestamp() * 1000) for year in (1000, 9999))
+"""Times whose year has four digits (ms since 1970)."""
+
 
 def moment(ms: int) -> str:
-    """Return a time (ms since 1970) in the API's form."""
-    seconds, milliseconds = divmod(ms, 1000)
+    """Return a time (ms since 1970) in the API's form; one before or behind all that the form has as the nearest."""
+    seconds, milliseconds = divmod(min(max(ms, _FIRST), _LAST), 1000)
     found = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return f"{found:%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
 

@@ -65,7 +65,7 @@ class Sessions:
         elif not session.is_opened:
             session.low = max(session.low, self._unknown_below(command, command.own))
         session.is_opened = session.connected = True
-        state.connected[command.client_id] = command.incarnation
+        state.connected[command.client_id] = state.latest[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open, session.proves = command.max_open, command.proves
         state.open_numbers.belongs(session, command.owner, command.max_owned)
@@ -116,6 +116,8 @@ class Sessions:
             if state.is_bottom:
                 self._expire(session)
             del state.gone[key], state.sessions[key]
+            if state.latest.get(key[0]) == key[1]:
+                del state.latest[key[0]]
             if highest := session.highest:
                 state.ended[key] = highest, state.now
         self._forget_ended()
@@ -146,8 +148,9 @@ class Sessions:
 
 
 def holder_of(state: StageState, client_id: str) -> Holder | None:
-    """Return the owner of a client id: that of its durable subscription, else of its session; ``None``: nobody."""
-    known, incarnation = state.overlaps.get(client_id), state.connected.get(client_id)
+    """Return the owner of a client id: that of its durable subscription, else of its session; ``None``: nobody.
+    A client whose connection is gone comes back, and must not find that somebody else took its id meanwhile."""
+    known, incarnation = state.overlaps.get(client_id), state.latest.get(client_id)
     if known is not None and known.durable and known.filters:
         return Holder(known.owner, known.filters)
     session = None if incarnation is None else state.sessions[client_id, incarnation]

@@ -127,6 +127,7 @@ def well_formed(report: Report) -> bool:
         and all(map(_is_life, report.lives))
         and len(report.waits) <= MAX_WAITS_TOLD
         and all(0 <= part <= MAX_NUMBER for each in report.waits for part in msgspec.structs.astuple(each))
+        and all(each.for_ms * 1000 <= MAX_TOLD for each in report.waits)
     )
 
 

@@ -13,7 +13,8 @@ from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
 from inorder.protocol.names import exact
 from inorder.protocol.wire import Moved, NewEvent, Timestamps
-from inorder_worker.sequencer.commands import Create, StageSettings
+from inorder_worker.sequencer.commands import Create, SaveNumbers, StageSettings
+from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.retiring import LOOKS
 from inorder_worker.sequencer.stage import Stage
 
@@ -301,3 +302,40 @@ def test_short_lived_topics_under_a_wildcard_leave_nothing_behind(jobs: int) -> 
     assert plant.known() == [set()]
     assert after - before < 3 * jobs / 5
     assert len(plant.bottom.snapshot()) < 2_000
+
+
+def test_one_reader_that_says_nothing_keeps_no_topics_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own topics end first, and are more than may end at once."""
+    monkeypatch.setattr(Ending, "at_once", 2)
+    plant = Plant("b")
+    plant.join("mute")
+    for client, text in (("b", "job/#"), ("mute", "x/#")):
+        plant.clients[client].change({wild(text)})
+    plant.talk()
+    plant.idle(4 * LINGER)  # what has begun by # lingers no more
+    for name in ("x/1", "x/2", "x/3"):
+        plant.publish(name, name)
+    plant.idle()
+    plant.publish("y", "job/1")
+    plant.idle()
+    plant.clients["b"].change(set())
+    plant.talk()
+    plant.idle()
+    assert plant.known() == [{"x/1", "x/2", "x/3"}]
+
+
+def test_of_clients_that_came_and_left_nothing_is_kept_with_a_topic_that_ends() -> None:
+    plant = Plant("mute")
+    plant.publish("x", "job/1")
+    plant.idle()
+    topic = plant.ids["job/1"]
+    for client in map(str, range(9)):
+        plant.join(client)
+        plant.clients[client].change({wild("job/#")})
+        plant.talk()
+        plant.step(0, SaveNumbers(client, plant.clients[client].incarnation, 7, [topic, 1]))
+        assert client in plant.bottom._state.endings[topic]
+        plant.clients[client].change(set())
+        plant.talk()
+        plant.idle(2 * LINGER)
+    assert len(plant.bottom._state.endings[topic]) <= 2

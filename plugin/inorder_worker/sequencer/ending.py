@@ -22,6 +22,7 @@ that has an event log (R18), that is pinned, or that somebody has whose release 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Heads, Moved, NewEvent
@@ -132,14 +133,25 @@ class Ending:
             if manager is None:
                 over.append(topic)
             elif topic in state.endings and topic in known.active and number >= manager.number:
-                state.endings[topic][command.client_id] = None
-                read.append(topic)
+                told = state.endings[topic]
+                told[command.client_id] = None
+                if state.overlaps.is_read_by(topic, told):
+                    read.append(topic)
         if over:
             self._outbox.reply(command.client_id, command.incarnation, Heads([], ended=over))
         if not state.is_sealed:  # what stages hand over is of topics that all of them have (R14)
             self.end(read[: self.at_once])
 
     # -- 3. it is over -----------------------------------------------------------------------------------------
+
+    def end_read(self) -> bool:
+        """End topics that all their readers have read, because others have left, as many as one step may. Return
+        whether there are more. All are looked at: one reader may keep any number of them."""
+        state, most = self._state, self.at_once
+        read = (each for each, told in state.endings.items() if state.overlaps.is_read_by(each, told))
+        found = list(islice(read, most + 1))
+        self.end(found[:most])
+        return len(found) > most
 
     def end(self, topics: Iterable[int]) -> None:
         """Forget those of the ending topics that all their readers have read."""

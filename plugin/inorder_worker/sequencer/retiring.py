@@ -49,7 +49,7 @@ class Retiring:
         if due is None or due > state.now:
             return
         state.looked_at = state.now
-        self._ending.end(list(state.endings)[: self._ending.at_once])  # whose readers have left
+        has_more = self._ending.end_read()
         idle = [each for each in state.topics.values() if self._is_idle(each)]
         closed = [each for each in idle if not _is_open(each)]
         most = self._ending.at_once
@@ -59,7 +59,7 @@ class Retiring:
             if not (is_read or manager.is_retired or manager.id in state.endings):
                 self._retire(manager)
         self._ending.begin(ending[:most])
-        if len(ending) > most:
+        if has_more or len(ending) > most:
             state.looked_at += PAUSE_MS - self._step
 
     def _is_idle(self, manager: TopicManager) -> bool:

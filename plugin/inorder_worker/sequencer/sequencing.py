@@ -272,10 +272,19 @@ class Overlaps:
         is_named = (manager.space, manager.name) in self._names
         return its.readers == its.active and not its.active & self._stays and not is_named
 
-    def is_read_by(self, topic: int, clients: Iterable[str]) -> bool:
-        """Tell whether nobody counts a topic but these clients, whose subscriptions have it."""
+    def is_read_by(self, topic: int, clients: dict[str, None]) -> bool:
+        """Tell whether nobody counts a topic but these clients, whose subscriptions have it. Those that have left it
+        are taken out: any number of clients may come, read all of it and leave, while one other reader keeps it."""
         its, places = self.classes.of(topic), self._places
-        known = bit_set([places[client_id] for client_id in clients if client_id in places])
+        if len(clients) < its.active.bit_count():
+            return False
+        known = 0
+        for client_id in list(clients):
+            place = places.get(client_id)
+            if place is None or not its.active >> place & 1:
+                del clients[client_id]
+            else:
+                known |= 1 << place
         return its.readers == its.active and not its.active & ~known
 
     def forget_topics(self, topics: set[int]) -> None:

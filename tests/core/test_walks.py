@@ -6,11 +6,13 @@ import random
 
 import pytest
 from tests.core.cluster import Cluster
+from tests.costs import steps
 
-from inorder.protocol.wire import StampedEvent
+from inorder.protocol.names import exact
+from inorder.protocol.wire import SpaceFilter, StampedEvent
 from inorder_bench.costs.stages import Sequencer
 from inorder_worker.sequencer import filling, following
-from inorder_worker.sequencer.commands import Tick
+from inorder_worker.sequencer.commands import ChangeSubscription, Tick
 
 TOPICS = 60
 
@@ -87,3 +89,33 @@ def test_both_walks_follow_the_same_events_of_a_publisher(
     monkeypatch.setattr(following, "MEMBER_STEPS", 0)  # only neighbours
     assert _timestamps(stages, seed, alone) == by_use
     assert sum(len(event.deps) for event in by_use) > 200
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 20))
+def test_both_walks_follow_the_same_events_while_readers_come_and_go(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R19: also what a publisher has used before a subscription, on members of a group and on neighbours."""
+    monkeypatch.setattr(following, "MEMBER_STEPS", 10**9)  # only what was used last
+    by_use = [_with_changes(each) for each in range(seed, seed + 20)]
+    monkeypatch.setattr(following, "MEMBER_STEPS", 0)  # only neighbours, members, strangers
+    assert [_with_changes(each) for each in range(seed, seed + 20)] == by_use
+
+
+def _first_event_since_a_reader_came(topics: int) -> int:
+    """Return what an event costs: a second reader of everything, who had a topic before, has come; the publisher has
+    used half of the topics before that alone, and the others, in another order, since then, too."""
+    sequencer = Sequencer(1, topics, [range(1, topics + 1), [1]])
+    every = random.Random(1).sample(range(2, topics + 1), topics - 1)
+    sequencer.publish([1, *every])
+    filters = [SpaceFilter("s", exact(f"t{topic}")) for topic in range(1, topics + 1)]
+    sequencer.step(0, ChangeSubscription("subscriber-1", 1, 2, filters, bounded=False))
+    every.sort()
+    for some in (every[::2], every[3:4]):
+        sequencer.publish(some)
+    return steps(lambda: sequencer.publish(every[1:2]))
+
+
+def test_the_first_event_since_a_reader_came_is_not_the_dearer_for_what_its_publisher_used() -> None:
+    """R19: nor for what it has used since."""
+    assert _first_event_since_a_reader_came(400) < 1.1 * _first_event_since_a_reader_came(20)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from heapq import merge
 
 from inorder.protocol.pairs import firsts, name_once, pairs
 from inorder_worker.sequencer.bits import members
@@ -15,6 +16,9 @@ from inorder_worker.sequencer.telling import passed_at
 from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 _NEVER = (0, 0)
+_LATER = (1 << 62, 0)
+_ALL = -1
+"""The set of all topics."""
 
 
 class Following:
@@ -42,8 +46,8 @@ class Following:
         used, topics, here = session.used, self._state.topics, self._state.index
         before = session.used_before(self._state.begun)
         since, top = used.pop(manager.id, _NEVER)[0], here
-        named = dict(pairs(deps))
         if after:
+            named = dict(pairs(deps))
             for other, number in pairs(after):
                 if self._concerned(other, group, since < before) and named.get(other, 0) < number:
                     named[other] = number
@@ -52,10 +56,8 @@ class Following:
                         top = min(top, stage)
                     else:
                         self._depend(manager, group, other, number, deps)
-        if since < before and used:
-            self._add_own(manager, its, self._used_before(used, since, before, group), named, deps)
-        elif group.neighbours and used:
-            self._add_own(manager, its, self._used_since(used, since, counter, group), named, deps)
+        if used and (since < before or group.neighbours):
+            self._add_own(session, manager, its, group, since, counter, deps)
         used[manager.id] = (counter, manager.number)
         name_once(deps)  # what a client gives of another stage may be ahead of what is known here
         return top
@@ -71,68 +73,99 @@ class Following:
             return False
         if group.outside >> other & 1:
             return True
-        its = state.topics[other]
-        is_before = its.tick <= state.begun or not its.has_passed
-        return is_first and (is_before or its.stage < state.index)
-
-    def _used_before(
-        self, used: dict[int, tuple[int, int]], since: int, before: int, group: Group
-    ) -> Iterator[tuple[int, int]]:
-        """Yield a session's last numbers in the topics to be named, the latest first: neighbours, and members of the
-        group that it used up to the counter ``before`` (see ``_concerned``)."""
-        neighbours = group.neighbours
-        for other, (when, number) in reversed(used.items()):
-            if when <= since:
-                break
-            if number and (neighbours >> other & 1 or (when <= before and self._concerned(other, group, True))):
-                yield other, number
+        return is_first and self._is_before(state.topics[other])
 
     def _add_own(
         self,
+        session: Session,
         manager: TopicManager,
         its: ReaderClass,
-        own: Iterable[tuple[int, int]],
-        named: dict[int, int],
+        group: Group,
+        since: int,
+        counter: int,
         deps: list[int],
     ) -> None:
-        """Add the session's own last events, the latest first. An event is left out if a later one covers it (R22): all
-        readers of both topics wait for the later one."""
-        state, covers = self._state, list[tuple[int, int]]()
-        for other, number in own:
-            if named.get(other, 0) >= number:
+        """Add the session's own last events since its counter ``since``, the latest first.
+
+        Those are the ones on neighbours; of its first event in the topic since a subscription also the ones on members
+        before that. An event is left out if a later one covers it (R22): all readers of both topics wait for the later
+        one. Where all readers of this topic do, the rest is covered but for the later one's strangers, and is looked
+        for among these, if they are few.
+        """
+        state, used, named = self._state, session.used, dict(pairs(deps))
+        covers, left = list[tuple[int, int]](), _ALL
+        walk = self._used_since(used, since, counter, group.neighbours)
+        if since < session.before:
+            walk = merge(walk, self._used_before(session, since, group), reverse=True)
+        while (found := next(walk, None)) is not None:
+            when, other, number = found
+            if not left >> other & 1 or named.get(other, 0) >= number:
                 continue
             read = state.overlaps.classes.of(other).active
             both = its.active & read
             if any(not both & ~active and not strangers >> other & 1 for active, strangers in covers):
                 continue
             deps += (other, number)
-            its_manager = state.topics[other]
-            strangers = state.growths.begun_behind(other, _passed_at(its_manager, number))
-            if not strangers and not its.active & ~read:
-                return
+            strangers = state.growths.begun_behind(other, _passed_at(state.topics[other], number))
             covers.append((read, strangers))
+            if its.active & ~read:
+                continue
+            if not (left := left & strangers):
+                return
+            if left.bit_count() * MEMBER_STEPS < len(used):
+                walk = self._few_used(session, left & (group.neighbours | ~group.outside), since, when, group)
+
+    def _few_used(
+        self, session: Session, topics: int, since: int, until: int, group: Group
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield what an event may name of a few topics (a bit set), the latest first."""
+        for each in _used_of(session.used, topics, since, until):
+            when, other, _ = each
+            if group.neighbours >> other & 1 or (when <= session.before and self._concerned(other, group, True)):
+                yield each
+
+    def _is_before(self, its: TopicManager) -> bool:
+        """Tell whether the last event of a topic may have come before the last subscription, as far as covers go."""
+        return its.tick <= self._state.begun or not its.has_passed or its.stage < self._state.index
+
+    def _used_before(self, session: Session, since: int, group: Group) -> Iterator[tuple[int, int, int]]:
+        """Yield the counters, topics and numbers of a session's last events on members that it used up to the last
+        subscription, the latest first. Topics with later events are let go of at the end, so this does not become
+        dearer with all that comes behind a subscription."""
+        used, before, its = session.used, session.before, ~group.outside
+        earlier = session.earlier
+        if earlier is None:
+            earlier = session.earlier = [topic for topic, (when, _) in used.items() if when <= before]
+        if its.bit_count() * MEMBER_STEPS < len(earlier):
+            yield from self._few_used(session, its, since, before + 1, group)
+            return
+        while earlier and not self._is_unused(session, earlier[-1]):
+            earlier.pop()
+        for topic in reversed(earlier):
+            when, number = used.get(topic, _LATER)
+            if when <= since:
+                break
+            if number and when <= before and its >> topic & 1 and self._concerned(topic, group, True):
+                yield when, topic, number
+
+    def _is_unused(self, session: Session, topic: int) -> bool:
+        """Tell whether the session has used a topic up to the last subscription, and nobody has since."""
+        return session.used.get(topic, _LATER)[0] <= session.before and self._is_before(self._state.topics[topic])
 
     @staticmethod
     def _used_since(
-        used: dict[int, tuple[int, int]], since: int, counter: int, group: Group
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the group's neighbours that a session has used since then with its last numbers there, the latest
-        first: the shorter of the two walks."""
-        neighbours = group.neighbours
+        used: dict[int, tuple[int, int]], since: int, counter: int, neighbours: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield the counters, topics and numbers of a session's last events since then on a group's neighbours, the
+        latest first: the shorter of the two walks."""
         if neighbours.bit_count() * MEMBER_STEPS < min(len(used), counter - since):
-            found = [
-                (when, other, number)
-                for other in members(neighbours)
-                if (when := (its := used.get(other, _NEVER))[0]) > since and (number := its[1])
-            ]
-            found.sort(reverse=True)
-            yield from ((other, number) for _, other, number in found)
+            yield from _used_of(used, neighbours, since, counter)
             return
         for other, (when, number) in reversed(used.items()):
             if when <= since:
                 break
             if number and neighbours >> other & 1:
-                yield other, number
+                yield when, other, number
 
     def _depend(self, manager: TopicManager, group: Group, other: int, number: int, deps: list[int]) -> None:
         if self._state.topics[other].stage != manager.stage and manager.base.get(other, 0) < number:
@@ -169,6 +202,18 @@ class Following:
             else:  # the request carried an earlier one, whose number its client knew
                 manager.base[other] = deps[at] = max(number, deps[at])
         return True
+
+
+def _used_of(used: dict[int, tuple[int, int]], topics: int, since: int, until: int) -> list[tuple[int, int, int]]:
+    """Return the counters, topics and numbers of a session's last events on some topics (a bit set), as far as they
+    came behind the counter ``since`` and before ``until``, the latest first."""
+    found = [
+        (when, other, number)
+        for other in members(topics)
+        if since < (when := (its := used.get(other, _NEVER))[0]) < until and (number := its[1])
+    ]
+    found.sort(reverse=True)
+    return found
 
 
 def _passed_at(manager: TopicManager, number: int) -> int:

@@ -335,7 +335,7 @@ class Reordering:
             before = len(session.open)
             session.open = {place: None for place in session.open if place[0] not in left}
             state.open_numbers.recount(session, before)
-            session.passed_on = 0
+            session.passed_on, session.earlier = 0, None
             session.vouched = {}  # the last number of each topic further down is known now
             for topic in left.intersection(session.used):
                 session.used[topic] = session.used[topic][0], 0

@@ -166,6 +166,8 @@ class Session(msgspec.Struct):
         refusals: how often requests of topics that have ended were refused; -1: its client does not know that, as far
             as it has told.
         begun: the tick at which a subscription passed last, and ``before``: the last counter used before that.
+        earlier: the topics used up to then, least recent first, and those of them that got numbers since; ``None``:
+            nobody has looked for them.
     """
 
     client_id: str
@@ -192,11 +194,13 @@ class Session(msgspec.Struct):
     refusals: int = -1
     begun: int = 0
     before: int = 0
+    earlier: list[int] | None = None
 
     def used_before(self, begun: int) -> int:
         """Return the last counter that was used before the last subscription passed, at the tick ``begun``."""
         if begun != self.begun:
             self.begun, self.before = begun, next(reversed(self.used.values()), _NEVER)[0]
+            self.earlier = None
         return self.before
 
     @property

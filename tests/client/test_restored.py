@@ -118,7 +118,6 @@ async def test_open_publishes(site: Site, tmp_path: Path) -> None:
         publisher._endpoint.publishing.requests()  # as if it had left, and the answer been lost
         assert publication.is_asked
         fresh = publisher.publish("a", b"fresh")
-        await site.start()
         await point.put_back(one, publisher)
         with pytest.raises(Forgotten) as caught:
             await asked

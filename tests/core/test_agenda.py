@@ -235,8 +235,9 @@ def test_what_is_due_next_is_what_a_walk_over_all_topics_finds(mode: Mode, monke
     assert found > 100, found
 
 
-def _two_topics() -> OrderingModule:
+def _two_topics(space_of: Callable[[int], str] = lambda _: "") -> OrderingModule:
     module = OrderingModule(times=TIMES)
+    module.space_of = space_of
     module.subscribed([TopicStart(TopicInfo(each, "s", "t", 0), 0, []) for each in (1, 2)], 0.0, filters=True)
     return module
 
@@ -270,3 +271,19 @@ def test_r22_what_is_missing_of_a_topic_that_was_left_is_asked_for_at_once_thoug
     module.leave([1], 10.2)
     module.read_through({1: 5}, 10.3, at_once=True)
     assert module.questions(10.3) == [Question(1, [3, 5])]
+
+
+def test_what_was_read_by_one_broker_is_asked_for_at_once_though_another_one_may_lag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R24: too much was asked already, so both topics are held; only what may merely be unread goes on waiting."""
+    monkeypatch.setattr(holes, "MAX_UNREAD", 0)
+    module = _two_topics(lambda topic: SPACES[topic % 2])
+    for topic in (1, 2):
+        module.receive(topic, 2, [], None, 1, 0.0)
+    assert module.questions(1.0) == []
+    assert sorted(module.barriers(1.0)) == sorted(SPACES)
+    assert module.next_deadline() == 2.0
+    module.caught_up("one", 1.5)
+    assert module.next_deadline() == 0.0, "now"
+    assert module.questions(1.5) == [Question(2, [1, 1])]

@@ -38,6 +38,7 @@ from inorder_worker.sequencer.commands import (
     TrimLog,
 )
 from inorder_worker.sequencer.quotas import NAME_BYTES
+from inorder_worker.sequencer.sessions import Holder
 from inorder_worker.sequencer.stage import Stage
 
 
@@ -462,3 +463,29 @@ def test_an_owner_has_so_many_bytes_of_filters_in_them(monkeypatch: pytest.Monke
     assert refusals(keep(stage, "b", "y" * 39, "z", version=3)), "nor when it grows"
     assert not refusals(keep(stage, "a", version=2)), "nothing is left of it"
     assert not refusals(keep(stage, "b", "y" * 39, "z", version=4))
+
+
+def test_whose_first_subscription_rides_may_resume_it(cluster: Cluster) -> None:
+    """Its process ends before it hears where its topics begin. The next one takes up what its workers complete."""
+    cluster.change("d", "a", durable=True)
+    for _ in range(2):
+        known = cluster.stages[-1].durable(AskDurable(1), "d")
+        assert [each.filter.text for each in known.filters] == ["a"]
+        cluster.run()
+
+
+def test_who_a_client_id_belongs_to(cluster: Cluster) -> None:
+    """To the owner of its durable subscription, connected or not, else of its session."""
+    bottom = cluster.stages[-1]
+    assert bottom.holder_of("new") is None
+    for client in ("d", "e"):
+        bottom.step(OpenSession(client, 1, owner="its token"), cluster.now)
+    change(cluster, "d", "a")
+    cluster.subscribe("e", "a")
+    assert bottom.holder_of("e") == Holder("its token", [])
+    for client in ("d", "e"):
+        cluster.step(len(cluster.stages) - 1, LeaveSession(client, 1))
+    assert bottom.holder_of("e") is None
+    holder = bottom.holder_of("d")
+    assert holder is not None
+    assert (holder.owner, [each.filter.text for each in holder.filters]) == ("its token", ["a"])

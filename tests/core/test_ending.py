@@ -15,7 +15,7 @@ from inorder.protocol.names import exact
 from inorder.protocol.wire import Moved, NewEvent, Timestamps
 from inorder_worker.sequencer.commands import Create, SaveNumbers, StageSettings
 from inorder_worker.sequencer.ending import Ending
-from inorder_worker.sequencer.retiring import LOOKS
+from inorder_worker.sequencer.retiring import LOOKS, PAUSE_MS
 from inorder_worker.sequencer.stage import Stage
 
 TTL, LINGER = 8.0, 1.0
@@ -339,3 +339,25 @@ def test_of_clients_that_came_and_left_nothing_is_kept_with_a_topic_that_ends() 
         plant.talk()
         plant.idle(2 * LINGER)
     assert len(plant.bottom._state.endings[topic]) <= 2
+
+
+def test_a_stage_knows_which_topics_have_ended() -> None:
+    """From their ids alone, which are given once, the first one, too."""
+    plant = Plant("a")
+    plant.bottom._state.pins.clear()
+    plant.idle()
+    assert [plant.bottom._state.has_ended(topic) for topic in (0, 1, 2)] == [False, True, False]
+
+
+def test_more_topics_than_may_end_with_one_look_end_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inorder_worker.sequencer.ending.WORK", 0)
+    plant = Plant("a")
+    for at in range(17):
+        plant.publish(f"x{at}", f"job/{at}", "a")
+    state = plant.bottom._state
+    while not state.endings:
+        plant.wait(TTL / LOOKS)
+    assert len(state.endings) == 16
+    assert plant.bottom.next_deadline() == state.now + PAUSE_MS
+    plant.wait(PAUSE_MS / 1000)
+    assert len(state.endings) == 17

@@ -414,3 +414,22 @@ def test_trim_is_an_effect() -> None:
     assert LogTrim(1, 1) in cluster.stages[0].step(TrimLog(1, 1, []), cluster.now)
     assert cluster.stages[0].step(TrimLog(1, 1, []), cluster.now) == []
     assert cluster.stages[0].step(TrimLog(9, 1, []), cluster.now) == []
+
+
+@pytest.mark.parametrize(("is_known", "told", "deps"), [
+    (True, None, [2, 1]), (True, [9, 9], [2, 1]), (False, [2, 1], [2, 1]), (False, None, []),
+])  # fmt: skip
+def test_what_a_stage_knows_of_a_number_is_believed_before_its_row(
+    is_known: bool, told: list[int] | None, deps: list[int]
+) -> None:
+    cluster = Cluster({"a": 0, "b": 0})
+    for name in ("r", "s"):
+        cluster.open(name)
+        cluster.subscribe(name, "a", "b")
+    cluster.open("p")
+    cluster.rule("a")
+    cluster.stamp("p", "b")
+    cluster.stamp("p", "a", content=b"x")
+    if not is_known:
+        cluster.stages[0]._state.topics[1].records.clear()
+    assert cluster.stages[0].log.known_deps(1, 1, told) == deps

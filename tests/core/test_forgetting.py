@@ -202,3 +202,20 @@ def _one_more(topics: int) -> int:
 def test_it_costs_the_same_to_find_the_oldest_of_many_topics() -> None:
     few, many = _one_more(20), _one_more(400)
     assert many < 1.2 * few
+
+
+def test_of_numbers_that_are_known_nothing_is_said_to_be_forgotten() -> None:
+    """R17: who asks for older ones as well hears up to where all is forgotten."""
+    cluster = _cluster(number_retention=1)
+    _published(cluster, "t0", 40)
+    oldest = _known(cluster)[1][0]
+    assert oldest > 1
+    assert cluster.ask("t0", oldest, 40).expired_through == 0
+    assert cluster.ask("t0", oldest - 1, 40).expired_through == oldest - 1
+
+
+def test_a_stage_may_keep_a_single_number() -> None:
+    cluster = _cluster(numbers_kept=1)
+    for name in ("t0", "t1", "t0"):
+        _published(cluster, name)
+    assert _known(cluster) == {1: [2]}

@@ -309,6 +309,7 @@ def test_a_tick_ends_no_more_sessions_than_it_may(grace: int) -> None:
         while (due := stage.next_deadline()) is not None:
             steps.append(_steps(partial(stage.step, Tick(), due)))
             left.append(len(stage._state.gone))
+            assert (stage.next_deadline() or 10**9) > due, "a stage rests after its work"
         dearest.append(max(steps))
         assert left[-1] == 0
         assert stage.tally.abandoned == 3 * clients

@@ -30,3 +30,15 @@ def test_a_session_that_comes_with_a_topic_has_its_answers_and_has_not_connected
     session = state.sessions["p", 1]
     assert (session.answers, session.used, session.low) == ({5: (1, 7)}, {1: (5, 7)}, 3)
     assert (session.connected, session.is_opened) == (False, False)
+
+
+def test_numbers_that_come_with_a_topic_count_among_those_that_a_stage_keeps() -> None:
+    cluster = Cluster({"a": 0, "b": 1})
+    cluster.open("p")
+    for name in ("a", "a", "b"):
+        cluster.settle("p", name, [cluster.stamp("p", name).number])
+    cluster.reorder("b", "a")
+    cluster.run()
+    kept = [{each.name: len(each.records) for each in stage._state.topics.values()} for stage in cluster.stages]
+    assert kept == [{"a": 0, "b": 1}, {"a": 2, "b": 0}]
+    assert [stage._state.kept for stage in cluster.stages] == [1, 2]

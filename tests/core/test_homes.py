@@ -16,3 +16,9 @@ def test_r14_the_lowest_home_is_that_of_any_order() -> None:
         homes.move(moved)
         assert homes.lowest == lowest
     assert homes.topics[SPACE, "a"].stage == 2
+
+
+def test_r14_before_any_topic_is_named_the_lowest_home_is_the_top() -> None:
+    homes = Homes()
+    homes.move({})
+    assert homes.lowest == 0

@@ -167,8 +167,18 @@ def test_the_next_event_of_a_topic_has_room_always() -> None:
         publish(cluster, name)
     resumed = Resumed(cluster, "v", "c", "t", room=2)
     assert [resumed.read("t", number) for number in (3, 2, 1)] == [[], [], []]
+    assert resumed.module.waiting == 3
     assert resumed.read("c", 1) == []
     assert resumed.read("v", 1) == ["1:1", "2:1", "3:1", "3:2", "3:3"]
+
+
+def test_a_later_event_of_a_topic_whose_next_one_lacks_has_no_room_beyond_the_bound() -> None:
+    cluster = cluster_of({"v": 0, "c": 0, "t": 0}, "v", "c", "t")
+    for name in ("v", "c", "t", "t", "t", "t"):
+        publish(cluster, name)
+    resumed = Resumed(cluster, "v", "c", "t", room=2)
+    assert [resumed.read("t", number) for number in (4, 3, 2)] == [[], [], []]
+    assert (resumed.module.waiting, resumed.module.counts.overflow) == (2, 1)
 
 
 def test_a_topic_that_ends_holds_nothing_back() -> None:

@@ -190,3 +190,15 @@ def test_r19_an_event_that_follows_another_one_of_its_stage_brings_its_content_f
     events = [event for frame in publisher.requests() for event in frame.events]
     assert events[-1].required == [STAGES["middle"], 2]
     assert events[-1].content == b"x"
+
+
+def test_r19_r22_an_event_behind_the_begin_of_a_topic_stands_for_what_its_publisher_did_before() -> None:
+    """A has begun a behind all of b's and c's; the events of all three came later, so the last one is enough."""
+    cluster = Cluster({"a": 0, "b": 0, "c": 0})
+    cluster.open_all("A", "p")
+    cluster.subscribe("A", "b", "c")
+    cluster.stamp("p", "b")
+    cluster.subscribe("A", "a", "b", "c")
+    cluster.stamp("p", "b")
+    cluster.stamp("p", "a")
+    assert entries(cluster.stamp("p", "c")) == {1: 1}

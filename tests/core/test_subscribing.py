@@ -9,7 +9,17 @@ from inorder.endpoint.changes import Change
 from inorder.endpoint.outputs import Mode
 from inorder.endpoint.routing import Subscription
 from inorder.protocol.filters import mqtt_filter
-from inorder.protocol.wire import Heads, NameTopics, Opened, SaveClock, Subscribed, TopicInfo, Topics, TopicStart
+from inorder.protocol.wire import (
+    Heads,
+    NameTopics,
+    Opened,
+    SaveClock,
+    Subscribe,
+    Subscribed,
+    TopicInfo,
+    Topics,
+    TopicStart,
+)
 
 MODES: tuple[Mode, ...] = ("strict", "tag")
 
@@ -135,3 +145,14 @@ def test_r13_a_name_stays_the_younger_topics_when_the_one_that_ends_is_named_lat
     request = _asked(hand, 7)
     hand.endpoint.receive(Topics(request, [TopicInfo(7, SPACE, "t/8", 0)], last=8))
     assert hand.endpoint.arrivals.topic_id(SPACE, "t/8") == 8
+
+
+def test_a_change_that_the_brokers_make_when_the_client_has_stopped_goes_no_further() -> None:
+    hand = Hand()
+    hand.subscribe("t/1")
+    change = hand.endpoint.change([Subscription(SPACE, mqtt_filter("t/2"), "total", 0, True)])
+    hand.sent(Subscribe)
+    hand.endpoint.subscribing.stop()
+    hand.endpoint.broker_answered(change)
+    assert hand.sent(Subscribe) == []
+    assert not hand.endpoint.subscribing.is_changing

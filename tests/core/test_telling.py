@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.cluster import wild
+from tests.core.cluster import Cluster, wild
 
 from inorder.protocol.wire import SpaceFilter
 from inorder_bench.costs.stages import Sequencer
@@ -17,6 +17,7 @@ from inorder_worker.sequencer import rides
 from inorder_worker.sequencer.commands import AnyCommand, ChangeSubscription, Deliver, Effect, OpenSession, Reorder
 from inorder_worker.sequencer.reader_changes import CHANGES_KEPT, ReaderChanges
 from inorder_worker.sequencer.stage import Stage
+from inorder_worker.sequencer.telling import hear
 
 TOPICS, STAGES = 60, 3
 MOST = 2 * STAGES + 1
@@ -139,3 +140,12 @@ def test_changes_that_a_stage_does_not_know_are_none_that_it_regards() -> None:
     changes.note(5, 1, 2)
     assert [changes.begin_of(each) for each in (0, 1, 2)] == [6, 5, None]
     assert [changes.count_since(each) for each in (4, 5, 6)] == [1, 1, 0]
+
+
+def test_a_number_that_nobody_knows_the_place_of_has_none() -> None:
+    """That of the number before it must not stand for it: it would be taken to have passed there, and be covered."""
+    state = Cluster({"a": 1}).stages[0]._state
+    hear(state, [(1, 5)], [1, 1, 7, 0])
+    assert state.topics[1].told[:2] == (1, 7)
+    hear(state, [(1, 6)], [])
+    assert (state.topics[1].number, state.topics[1].told) == (6, ())

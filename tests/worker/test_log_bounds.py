@@ -328,25 +328,6 @@ async def test_a_damaged_row_goes_when_its_time_comes(tmp_path: Path, damage: st
     shell.close()
 
 
-@pytest.mark.parametrize(("is_known", "told", "deps"), [
-    (True, None, [2, 1]), (True, [9, 9], [2, 1]), (False, [2, 1], [2, 1]), (False, None, []),
-])  # fmt: skip
-def test_what_a_stage_knows_of_a_number_is_believed_before_its_row(
-    is_known: bool, told: list[int] | None, deps: list[int]
-) -> None:
-    cluster = Cluster({"a": 0, "b": 0})
-    for name in ("r", "s"):
-        cluster.open(name)
-        cluster.subscribe(name, "a", "b")
-    cluster.open("p")
-    cluster.rule("a")
-    cluster.stamp("p", "b")
-    cluster.stamp("p", "a", content=b"x")
-    if not is_known:
-        cluster.stages[0]._state.topics[1].records.clear()
-    assert cluster.stages[0].log.known_deps(1, 1, told) == deps
-
-
 def test_rows_that_are_written_while_a_log_is_counted_count_once() -> None:
     sizes = LogSizes()
     sizes.recount([7])

@@ -44,8 +44,7 @@ class Answers:
         ride = _without_ended(ride, state.topics)
         is_current = known is not None and (known.incarnation, known.version) == (ride.incarnation, ride.version)
         if known is not None and is_current and known.answered:
-            self.again(known)  # the change was asked for twice while it rode
-            return
+            return  # it was asked for twice while it rode, and whoever asks from now on gets the same answer
         topics, bases = self._starts(ride), shared_bases(state, begun_by(ride), ride.kept)
         keep_clock(state, ride)
         if known is not None and is_current:

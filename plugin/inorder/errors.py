@@ -334,6 +334,9 @@ class PortInUse(LinkError):
 # -- the store's -----------------------------------------------------------------------------------------------
 
 
+_RESTORE: Final = "put a backup back (inorder restore), into a new file or an empty database"
+
+
 class StoreError(InorderError):
     """The SQL store failed. Attribute ``url``: the store's URL with its password masked."""
 
@@ -361,6 +364,8 @@ class StoreRefused(StoreError):
     """The database answers, and refuses a statement: a table, column or trigger is not as inorder made it. To ask again
     does not help before somebody has changed the store."""
 
+    HINT: ClassVar = f"were its tables changed by hand? undo that, or {_RESTORE}"
+
 
 class StoreVersionMismatch(StoreError):
     """The store's schema, or a row in it, is of a newer release than this one knows."""
@@ -369,7 +374,7 @@ class StoreVersionMismatch(StoreError):
 class StoreCorrupt(StoreError):
     """The database, the journal's hash chain, or its numbering is broken."""
 
-    HINT: ClassVar = "if this is the right store, put a backup back (inorder restore); move a damaged file away first"
+    HINT: ClassVar = f"if this is the right store, {_RESTORE}"
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(url, reason)

@@ -58,7 +58,7 @@ _HINTS: tuple[tuple[type[BaseException], str], ...] = (
     (errors.Unauthorized, "see the user and password in the broker's URL, --broker"),
     (errors.VersionMismatch, "install the same release of inorder on both sides"),
     (errors.StoreReadOnly, "the worker must be able to write the file and its directory"),
-    (errors.StoreRefused, "were its tables changed by hand? undo that, or put a backup back (inorder restore)"),
+    (errors.StoreRefused, errors.StoreRefused.HINT),
     (errors.StoreFull, _FULL),
     (errors.StoreUnreachable, "name the store with --store, as in --store sqlite:///inorder.db"),
 )

@@ -245,6 +245,24 @@ async def test_a_store_with_numbers_is_kept_unless_forced(tmp_path: Path) -> Non
     assert await next_number(url, "last") == (21, done.domain)
 
 
+async def test_a_store_that_lost_its_meta_is_not_taken_for_an_empty_place(tmp_path: Path) -> None:
+    """Nobody can tell whose numbers it holds, nor who lives on it."""
+    url, file = sqlite_url(tmp_path), tmp_path / "x.backup"
+    domain = await used(url)
+    back_up(url, file)
+    await next_number(url)
+    with sqlite3.connect(tmp_path / "store.db") as shell:
+        shell.execute("ALTER TABLE meta RENAME TO others")
+    for force in (False, True):
+        with pytest.raises(StoreCorrupt, match=r"there is no table meta, and there are .*journal"):
+            restore(url, file, force=force)
+    with pytest.raises(StoreCorrupt, match="no table meta"):
+        await next_number(url)
+    with sqlite3.connect(tmp_path / "store.db") as shell:
+        shell.execute("ALTER TABLE others RENAME TO meta")
+    assert await next_number(url, "again") == (22, domain)
+
+
 async def test_a_living_worker_is_never_restored_under(tmp_path: Path, postgres: PostgresServer) -> None:
     """By its process on SQLite, by its beat on PostgreSQL; forced or not."""
     for url in (sqlite_url(tmp_path), postgres.database()):

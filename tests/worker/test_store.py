@@ -26,6 +26,7 @@ from inorder_worker.store import schema
 from inorder_worker.store.journal import Batch
 from inorder_worker.store.seals import stage_seal
 from inorder_worker.store.sql_journal import SqlJournal
+from inorder_worker.store.sqlite_mark import mark_of
 from inorder_worker.store.sqlite_place import mounted_type
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import verify
@@ -127,6 +128,18 @@ def test_tables_of_another_application(path: Path, url: str) -> None:
     execute(path, "CREATE TABLE meta (name TEXT)")
     with pytest.raises(StoreVersionMismatch, match="another application"):
         SqlJournal(url).open(1)
+
+
+def test_a_store_that_is_made_is_told_of_once(path: Path, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Who expected another one there has named the wrong place, or lost it: louder where a mark is left of that one."""
+    caplog.set_level("INFO")
+    mark_of(path).write_text("a store that was here before")
+    for _ in range(2):
+        journal = SqlJournal(url)
+        journal.open(1)
+        journal.close()
+    told = [each for each in caplog.records if "event=store_made" in each.getMessage()]
+    assert [each.levelname for each in told] == ["WARNING"]
 
 
 def test_network_file_systems_are_known() -> None:

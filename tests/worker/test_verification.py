@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from inorder_worker.store import log_rows, records, schema
 from inorder_worker.store.chain import NO_HASH, ROW_FORMAT, row_hash, snapshot_hash
 from inorder_worker.store.journal import Batch
 from inorder_worker.store.log_rows import LogRow
+from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.store import Store
 from inorder_worker.store.verification import check, verify
@@ -179,6 +181,16 @@ def execute(url: str, *statements: str) -> None:
             None,
             "meta has 0 rows instead of the one that says what the store is; somebody",
         ),
+        (
+            "DROP TABLE meta",
+            "file",
+            None,
+            None,
+            "there is no table meta, and there are alembic_version, analytics_runs",
+        ),
+        ("ALTER TABLE journal RENAME TO others", "file", None, None, "there is no table journal; were its tables"),
+        ("DROP TABLE workers", "file", None, None, "there is no table workers"),
+        ("ALTER TABLE browser_sessions DROP COLUMN csrf", "file", None, None, "browser_sessions has no column csrf"),
     ],
 )
 def test_what_is_missing_is_named(
@@ -187,6 +199,22 @@ def test_what_is_missing_is_named(
     execute(filled, statement)
     found = [problem for problem in verify(filled).problems if words in problem.detail]
     assert [(problem.what, problem.stage, problem.seq) for problem in found] == [(what, stage, seq)]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("meta", "stages"), ("meta", "schema_version"), ("stages", "epoch"), ("journal", "epoch"), ("journal", "entries"),
+     ("snapshots", "state")],
+)  # fmt: skip
+def test_what_is_of_another_type_is_named(tmp_path: Path, table: str, column: str) -> None:
+    """In an SQLite file each row says the types of its fields: one flipped bit may hit that."""
+    url = fill(f"sqlite:///{tmp_path}/inorder.db")
+    execute(url, f"UPDATE {table} SET {column} = 'words' WHERE rowid = (SELECT min(rowid) FROM {table})")
+    problem, *_ = verify(url).problems
+    assert re.search(rf"({table.rstrip('s')}|row of stage 0).* is damaged", problem.detail)
+    if table == "stages":
+        renew(url, beat_interval=0.001)
+        assert verify(url).is_ok
 
 
 def test_all_problems_are_listed_and_only_those(filled: str) -> None:
@@ -353,6 +381,14 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     problems = verify(url).problems
     assert problems
     assert problems[0].what == "file"
+
+
+def test_a_primary_key_that_was_dropped_is_missed(postgres: PostgresServer) -> None:
+    """An append whose answer was lost is done again: only the key keeps its rows from being there twice."""
+    url = fill(postgres.database())
+    execute(url, "ALTER TABLE journal DROP CONSTRAINT journal_pkey")
+    (problem,) = verify(url).problems
+    assert problem.detail == "the table journal has lost its primary key; add it again"
 
 
 def test_an_empty_database_is_no_store(postgres: PostgresServer) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -87,6 +87,15 @@ def row_hash(stage: int, seq: int, epoch: int, prev_hash: bytes, entries: bytes,
     return digest.digest()
 
 
+def _right_hash(*fields: Any) -> bytes | None:
+    """Return ``row_hash``, or ``None`` where a stored field is not even of its type: in SQLite each row says the types
+    of its fields, and damage can be there, too."""
+    try:
+        return row_hash(*fields)
+    except TypeError:
+        return None
+
+
 def snapshot_hash(stage: int, seq: int, covered: bytes, state: bytes, form: int = SNAPSHOT_FORMAT) -> bytes:
     """Return a snapshot's hash over all its fields."""
     return row_hash(stage, seq, 0, covered, state, form)
@@ -106,16 +115,19 @@ def walk(rows: Iterable[Row], stage: int, start: Tail) -> Iterator[tuple[Row, Pr
     The walk goes on behind a bad row, and does not blame the next one for it: that one may follow either the hash
     that is stored or the one that should be.
     """
-    seq, epoch, previous = start.seq, 0, {start.hash}
+    seq, epoch = start.seq, 0
+    previous: set[bytes | None] = {start.hash}
     for row in rows:
-        right = row_hash(stage, row.seq, row.epoch, row.prev_hash, row.entries, row.format)
+        right = _right_hash(stage, row.seq, row.epoch, row.prev_hash, row.entries, row.format)
         problem = _problem(row, stage, seq + 1, right, previous, epoch)
         yield row, problem
         seq, previous = row.seq, {row.hash, right}
         epoch = epoch if problem else row.epoch
 
 
-def _problem(row: Row, stage: int, seq: int, right: bytes, previous: set[bytes], epoch: int) -> Problem | None:
+def _problem(
+    row: Row, stage: int, seq: int, right: bytes | None, previous: set[bytes | None], epoch: int
+) -> Problem | None:
     name = f"journal of stage {stage}: row {row.seq}"
     if row.hash != right:
         return Problem("journal", stage, row.seq, f"{name} is damaged (its hash does not fit)")
@@ -144,7 +156,7 @@ def snapshot_problem(
 ) -> Problem | None:
     """Return the fault of a stored snapshot, or ``None``."""
     name = f"snapshot of stage {stage} at row {seq}"
-    if state_hash != snapshot_hash(stage, seq, covered, state, form):
+    if state_hash != _right_hash(stage, seq, 0, covered, state, form):
         return Problem("snapshots", stage, seq, f"{name} is damaged (its hash does not fit)")
     if not 1 <= form <= SNAPSHOT_FORMAT:
         return Problem("snapshots", stage, seq, f"{name} {_unknown(form, SNAPSHOT_FORMAT)}", is_newer=True)

@@ -26,6 +26,8 @@ from inorder_worker.store.verification import check
 
 WATCHED_BEATS: Final = 3
 """Beat intervals that a store's workers are watched for a sign of life."""
+_DAMAGED: Final = 2**62
+"""What no epoch and no beat reaches."""
 SOMEBODY: Final = "operator"
 """As the audit log names whoever does not say who it is."""
 
@@ -139,7 +141,7 @@ class _State:
     @property
     def living(self) -> set[str]:
         """The workers that have not left."""
-        return {owner for _, owner, *_ in self.owners if owner} | {owner for owner, _ in self.members}
+        return {str(owner) for _, owner, *_ in self.owners if owner} | {str(owner) for owner, _ in self.members}
 
     def check(self, store: Store, *, force: bool) -> None:
         """Raise StoreInUse for a store with rows, unless forced, and at once for an owner whose process exists."""
@@ -204,6 +206,12 @@ def _renew_alone(store: Store, connection: sa.Connection, before: _State, former
     return domain
 
 
+def _number(stored: object) -> int:
+    """Return a number of a row of ``stages``, or 0 where that is damaged and can be none. The row gets new contents,
+    and the store a new domain; where the journal has a higher epoch, the check finds it."""
+    return stored if isinstance(stored, int) and 0 <= stored < _DAMAGED else 0
+
+
 def _lock(store: Store, connection: sa.Connection) -> None:
     """Lock out other workers' claims, beats and appends until the end, when they find other epochs."""
     if not store.is_sqlite and store.read_version(connection) is not None:
@@ -236,7 +244,9 @@ def _renew(store: Store, connection: sa.Connection, former: dict[int, tuple[int,
     for row in stages:
         epoch, beat = former.get(row["stage"], (0, 0))
         values = {
-            **row, "owner": "", "address": "", "epoch": max(epoch, row["epoch"]) + 1, "beat": max(beat, row["beat"]) + 1
+            **row, "owner": "", "address": "",
+            "epoch": max(_number(epoch), _number(row["epoch"])) + 1,
+            "beat": max(_number(beat), _number(row["beat"])) + 1,
         }  # fmt: skip
         here = schema.stages.c.stage == row["stage"]
         connection.execute(schema.stages.update().where(here), {**values, "seal": stage_seal(values)})

@@ -49,6 +49,10 @@ LEAST: Final = 512
 _HOLE: Final = bytes(4)
 """What a log never begins with."""
 _AGAIN: Final = "end all processes that have the store open (workers, control planes), then start them again"
+_ANEW: Final = (
+    "end all processes that have the store open (workers, control planes) and put a backup back (inorder restore): a "
+    "worker that is started without the file makes a new store, which has nothing"
+)
 _RENEW: Final = "end all processes that have the store open, run `inorder renew` on it, and start them again"
 _RENEW_OR_RESTORE: Final = f"it may be of two states now: {_RENEW}; where that finds it damaged, put a backup back"
 
@@ -265,7 +269,7 @@ class StoreFile:
         if found != self._main:
             there = "another file is there" if found else "no file is there"
             reason = f"{self.path} was moved, removed or replaced while it was open ({there}); put the same file back"
-            raise StoreMoved(self._url, self._marked(f"{reason}, or {_RENEW}") if found else f"{reason}, or {_AGAIN}")
+            raise StoreMoved(self._url, self._marked(f"{reason}, or {_RENEW}") if found else f"{reason}, or {_ANEW}")
 
     def _require_content(self, size: int) -> None:
         """Raise StoreMoved for an emptied file: even if it is written anew in its place it is another one. Also for one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,12 +12,16 @@ import sqlalchemy as sa
 
 from inorder import private
 from inorder.errors import StoreCorrupt, StoreUnreachable, StoreVersionMismatch
+from inorder.logs import logger
 from inorder_worker.store import schema, upgrading
 from inorder_worker.store.seals import meta_problem, meta_seal, stage_seal
 from inorder_worker.store.sql_connection import SqlConnection
 from inorder_worker.store.sqlite_place import check_kind, check_place, keep_private
 from inorder_worker.store.store_info import StoreInfo, TopicOrder, frozen_order, new_domain, new_key
 
+log = logger("inorder.worker")
+
+_MADE: Final = "there was none: one that was used before is elsewhere, or gone"
 _SCHEMA_PAUSE_MS: Final = 60_000
 """For how long a change of the schema may do nothing in its transaction before PostgreSQL ends it."""
 _SCHEMA_LOCK: Final = 0x696E6F72  # "inor": makes two workers that meet on an empty database wait for each other
@@ -33,8 +38,7 @@ class Store(SqlConnection):
         worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
         version = self.prepare()
         if version is None:
-            self.unmark()  # of a store that was here before
-            return self.write(lambda connection: self._create(connection, stages, topic_order))
+            return self._made(stages, topic_order)
         if version < schema.SCHEMA_VERSION:
             self.write(self.upgrade)
         self._take_mark()
@@ -50,9 +54,18 @@ class Store(SqlConnection):
             self.run(self.require_current)
             self._take_mark()
             return False
-        self.unmark()
-        self.write(lambda connection: self._create(connection, stages, topic_order))
+        self._made(stages, topic_order)
         return True
+
+    def _made(self, stages: int, topic_order: TopicOrder) -> StoreInfo:
+        """Make a new store, and say so: whoever has moved or removed one, or named the wrong place, expects another."""
+        had_mark = self._file is not None and self._file.has_mark
+        self.unmark()  # of a store that was here before
+        info, is_ours = self.write(lambda connection: self._create(connection, stages, topic_order))
+        if is_ours:
+            level = logging.WARNING if had_mark else logging.INFO
+            log.log(level, "event=store_made store=%s domain=%d hint=%s", self.url, info.domain, _MADE)
+        return info
 
     def prepare(self) -> int | None:
         """Check the store's place; return its schema's version, or ``None`` without a store. Raises as ``open``."""
@@ -115,6 +128,7 @@ class Store(SqlConnection):
         that this release cannot use, and StoreCorrupt."""
         inspector = sa.inspect(connection)
         if not inspector.has_table(schema.meta.name):
+            self._require_none(inspector)
             return None
         columns = {column["name"] for column in inspector.get_columns(schema.meta.name)}
         if "schema_version" not in columns:
@@ -126,10 +140,10 @@ class Store(SqlConnection):
         )
         if len(versions) != 1:
             reason = f"the table meta has {len(versions)} rows instead of the one that says what the store is"
-            raise StoreCorrupt(
-                self.url, f"{reason}; somebody has changed it by hand: put a backup back (inorder restore)"
-            )
+            raise StoreCorrupt(self.url, f"{reason}; somebody has changed it by hand")
         version = versions[0]
+        if not isinstance(version, int):
+            raise StoreCorrupt(self.url, f"meta is damaged (its schema has version {version!r})")
         if not 1 <= version <= schema.SCHEMA_VERSION:
             raise StoreVersionMismatch(
                 self.url,
@@ -138,6 +152,14 @@ class Store(SqlConnection):
             )
         self._check_revision(connection, version)
         return version
+
+    def _require_none(self, inspector: sa.Inspector) -> None:
+        """Raise StoreCorrupt where there are tables of a store without ``meta``: a new store would mix with them, and a
+        backup would replace them unasked."""
+        if found := sorted(schema.metadata.tables.keys() & set(inspector.get_table_names())):
+            there = f"there is no table meta, and there are {', '.join(found)}"
+            reason = "where meta was dropped or renamed, undo that; where they are of another application, give inorder"
+            raise StoreCorrupt(self.url, f"{there}: {reason} a database (or schema) of its own")
 
     def require_current(self, connection: sa.Connection) -> None:
         """Raise StoreUnreachable without a store, StoreVersionMismatch for an older schema, and the errors of
@@ -183,11 +205,11 @@ class Store(SqlConnection):
             connection.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {_SCHEMA_PAUSE_MS}")
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
 
-    def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> StoreInfo:
+    def _create(self, connection: sa.Connection, stages: int, topic_order: TopicOrder) -> tuple[StoreInfo, bool]:
+        """Make a store, inside a transaction; tell whether that was done: another worker may have made it meanwhile."""
         self._begin_schema_change(connection)
-        # Another worker may have made it meanwhile.
         if self.read_version(connection) is not None:
-            return self._read_meta(connection)
+            return self._read_meta(connection), False
         schema.metadata.create_all(connection)
         info = StoreInfo(new_domain(), stages, frozen_order(topic_order), new_key())
         values = {
@@ -199,7 +221,7 @@ class Store(SqlConnection):
         connection.execute(schema.alembic_version.insert(), {"version_num": schema.revision(schema.SCHEMA_VERSION)})
         self._make_stages(connection, stages)
         self.tell_domain(connection, info.domain)
-        return info
+        return info, True
 
     def _make_stages(self, connection: sa.Connection, count: int) -> None:
         rows = [{"stage": stage, "epoch": 0, "owner": "", "address": "", "beat": 0} for stage in range(count)]

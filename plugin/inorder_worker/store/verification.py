@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from inorder.errors import StoreCorrupt, StoreOutdated
+from inorder.errors import StoreCorrupt, StoreOutdated, StoreRefused
 from inorder_worker.store import schema
 from inorder_worker.store.chain import EMPTY_TAIL, Problem, Row, Tail, snapshot_problem, walk
 from inorder_worker.store.log_rows import row_problem
@@ -106,6 +106,8 @@ class _Walk:
 
     def run(self) -> None:
         self._store.require_current(self._connection)
+        if not self._has_tables():
+            return
         if self._store.is_sqlite:
             self._check_file()
         count = self._check_meta()
@@ -123,6 +125,21 @@ class _Walk:
         if problem is not None:
             self._report.problems.append(problem)
 
+    def _has_tables(self) -> bool:
+        """Check tables, columns and primary keys, also of tables without seals; tell whether all rows can be read.
+        Without a table, or a column, no worker goes on; without a primary key a row could be there twice."""
+        inspector, is_whole = sa.inspect(self._connection), True
+        there = set(inspector.get_table_names())
+        for name, table in schema.metadata.tables.items():
+            has = [column["name"] for column in inspector.get_columns(name)] if name in there else []
+            if missing := [column.name for column in table.columns if column.name not in has]:
+                what = f"the table {name} has no column {', '.join(missing)}" if has else f"there is no table {name}"
+                self._add(Problem("file", None, None, f"{what}; {StoreRefused.HINT}"))
+                is_whole = False
+            elif set(inspector.get_pk_constraint(name)["constrained_columns"]) != set(table.primary_key.columns.keys()):
+                self._add(Problem("file", None, None, f"the table {name} has lost its primary key; add it again"))
+        return is_whole
+
     def _check_file(self) -> None:
         """Run SQLite's own check, which finds damage that no row shows: in pages and indexes."""
         for (line,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({MAX_FILE_PROBLEMS})"):
@@ -135,7 +152,8 @@ class _Walk:
         if outdated := found["outdated"] or self._mark(found["domain"]):
             self._add(Problem("meta", None, None, StoreOutdated(self._store.url, outdated).reason))
         self._report.domain = found["domain"]
-        return int(found["stages"])
+        count: int = found["stages"]
+        return count
 
     def _check_stages(self, count: int) -> Sequence[sa.RowMapping]:
         found = self._connection.execute(sa.select(schema.stages).order_by(schema.stages.c.stage)).mappings().all()
@@ -194,7 +212,7 @@ class _Walk:
         if tail.seq < newest:
             detail = f"journal of stage {stage}: rows {tail.seq + 1} to {newest} are missing"
             self._add(Problem("journal", stage, tail.seq + 1, detail))
-        if highest > epoch:
+        if isinstance(epoch, int) and highest > epoch:  # else its row is damaged, as was said
             detail = f"row of stage {stage} has epoch {epoch}, its journal is of epoch {highest}"
             self._add(Problem("stages", stage, None, detail))
         seqs = [each.seq for each in kept]

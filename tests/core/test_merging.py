@@ -12,7 +12,7 @@ from tests.core.durables import change, publish, save
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Mode, OrderingTimes
-from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, Subscribed
+from inorder.protocol.wire import NumberAnswer, Numbers, NumberState, Subscribed, Wait
 from inorder_worker.sequencer.commands import TrimLog
 
 
@@ -62,6 +62,17 @@ def test_a_number_that_is_gone_implies_nothing() -> None:
     assert resumed.module.describe()["merging"]["ends"] == {1: 1, 3: 1}
     assert resumed.read("v", 1) == ["1:1", "3:1"]
     assert resumed.module.describe()["merging"] is None, "nothing old is left"
+
+
+def test_an_old_number_that_is_waited_for_is_told() -> None:
+    """No event names it: only the merge knows that y waits."""
+    resumed = of_v_c_t()
+    assert resumed.module.waits(30.0) == [], "nothing is here that could wait"
+    resumed.read("t", 1)
+    assert resumed.module.waits(0.5) == []
+    assert resumed.module.waits(30.0) == [Wait(1, 1, 3, 1, 1, 30_000)]
+    resumed.read("v", 1)
+    assert resumed.module.waits(30.0) == []
 
 
 @pytest.mark.parametrize("bug", [without.merge, without.next_of_all])

@@ -181,7 +181,9 @@ async def test_a_hello_that_is_nested_without_an_end_is_refused() -> None:
     assert failure.code == "protocol"
 
 
-async def test_a_full_worker_keeps_places_for_those_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_worker_keeps_places_for_those_it_needs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whoever says nothing goes for the next one, the oldest first; clients leave the last places to others."""
     monkeypatch.setattr(admission, "places", lambda share: 6)
     async with Worker(settings(), journal=TestJournal()) as worker, AsyncExitStack() as stack:
@@ -192,7 +194,10 @@ async def test_a_full_worker_keeps_places_for_those_it_needs(monkeypatch: pytest
             stack.push_async_callback(each.close)
         for each in silent[:2]:
             assert await each.is_closed()
-        assert (await refused(RawClient(worker.address), Hello(1, 1, "", "one more", 1))).code == "full"
+        failure = await refused(RawClient(worker.address), Hello(1, 1, "", "one more", 1))
+        assert failure.code == "full"
+        assert "6 places (as many as its limit of open files allows" in failure.message
+        assert "event=few_places places=6" in caplog.text
         for client in clients:
             await client.ping()
         await clients[0].close()

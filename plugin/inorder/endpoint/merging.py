@@ -13,13 +13,15 @@ before a stage made these; they come first, by what they name.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from inorder.endpoint.reader import TopicReader
 from inorder.endpoint.ticks import Waiting
 from inorder.endpoint.unbegun import Unbegun
 from inorder.endpoint.waiting import Sequenced, WaitingRoom
+from inorder.endpoint.waits import WAITS_TOLD, Reason
 from inorder.protocol.pairs import pairs
 
 
@@ -129,6 +131,12 @@ class Merge:
                 self._by_ticks.tidy(2 * len(self._ends))
             else:
                 self._without[topic] = entry
+
+    def missing(self) -> Iterator[Reason]:
+        """Yield missing old numbers, as many as are told, each with all waiting events."""
+        if waiting := [each for each in (*self._heads.values(), *self.held) if not each.done]:
+            for topic in islice(self._unknown, WAITS_TOLD):
+                yield topic, self._next(topic)[0], waiting
 
     # -- the next event ----------------------------------------------------------------------------------------
 

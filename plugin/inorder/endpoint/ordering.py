@@ -89,8 +89,9 @@ class OrderingModule:
 
     def waits(self, now: float) -> list[Wait]:
         """Return what holds events up for long, for operators."""
-        room = self._turns.room
-        return waits_of(room, self._turns.unbegun.held, now) if room.count else []
+        turns = self._turns
+        old = () if turns.merging is None else turns.merging.missing()
+        return waits_of(turns.room, turns.unbegun.held, old, now) if turns.room.count else []
 
     def waits_for_turn(self, topic: int, number: int) -> bool:
         """Tell whether an event with this number waits."""

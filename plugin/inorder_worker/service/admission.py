@@ -42,6 +42,9 @@ SHARE: Final = 0.75
 """Of what this process may have open, for connections to a worker; the rest is for the control plane beside it."""
 SPARE: Final = 16
 """Places that clients leave to other workers, control planes and those who are about to say who they are."""
+FEW: Final = 100
+"""Places below which it is said at the start that they are few."""
+_OF_FILES: Final = "as many as its limit of open files allows: ulimit -Hn, LimitNOFILE"
 ANSWERS: Final = (Done, OrderChanged, Released)
 """What a change is answered with."""
 REFUSALS_NOTED: Final = 60.0
@@ -66,6 +69,8 @@ class Admission:
     def serve(self, host: StageHost) -> None:
         """Comes before everything else."""
         self._host = host
+        if self._open.room < FEW:
+            log.warning("event=few_places places=%d hint=%s", self._open.room, _OF_FILES)
 
     async def close(self, timeout: float) -> None:
         """Let what is under way come to an end, within ``timeout`` seconds."""
@@ -106,7 +111,8 @@ class Admission:
         if self._open.mark_known(connection, is_needed=is_needed):
             then()
         else:
-            connection.fail("full", f"the worker has {self._open.room} places, and keeps the last ones for operators")
+            room = f"the worker has {self._open.room} places ({_OF_FILES})"
+            connection.fail("full", f"{room}, and keeps the last ones for operators")
 
     async def _look_up(self, connection: Connection, token: str, then: Callable[[], None]) -> None:
         try:

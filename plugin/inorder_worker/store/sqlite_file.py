@@ -53,6 +53,7 @@ _ANEW: Final = (
     "end all processes that have the store open (workers, control planes) and put a backup back (inorder restore): a "
     "worker that is started without the file makes a new store, which has nothing"
 )
+_HELD: Final = "a reader of the store holds it up: a backup, a shell, or a process that stands still"
 _RENEW: Final = "end all processes that have the store open, run `inorder renew` on it, and start them again"
 _RENEW_OR_RESTORE: Final = f"it may be of two states now: {_RENEW}; where that finds it damaged, put a backup back"
 
@@ -196,8 +197,10 @@ class StoreFile:
             self._look(take_up)
         if size is None or not (self._must_measure or size > LARGE or now - self._measured_at > MEASURE_INTERVAL):
             return
-        if self._is_short(size) and not (take_up() and not self._is_short(size)):
-            raise StoreFull(self._url, self.shortage())
+        if self._is_short(size):
+            is_held = not take_up()
+            if is_held or self._is_short(size):
+                raise StoreFull(self._url, self.shortage(is_held=is_held))
 
     def after(self, take_up: Callable[[], bool]) -> None:
         """Check the files after a commit, before it counts. Raises StoreMoved. A log's index that is gone can wait: the
@@ -234,12 +237,13 @@ class StoreFile:
         raise_count(cursor, found)
         self._counted_at = time.monotonic()
 
-    def shortage(self) -> str:
-        """Return in words for what there must be room."""
+    def shortage(self, *, is_held: bool = False) -> str:
+        """Return in words for what there must be room; ``is_held``: the log could not be taken up, perhaps for another
+        reason."""
         has = self.measure() or Room(0, 0)
         return (
             f"{self.log.name} has {has.log} bytes, and as many must be free in {self.real.parent} for it to be taken "
-            f"up; {has.free} are"
+            f"up; {has.free} are{f'; perhaps {_HELD}' if is_held else ''}"
         )
 
     def _look(self, take_up: Callable[[], bool]) -> None:
@@ -403,8 +407,7 @@ class StoreFile:
             self._told = LONG_LOG
         elif size >= self._told:
             self._told = 2 * size
-            hint = "a reader of the store holds it up: a backup, a shell, or a process that stands still"
-            log.warning("event=store_log_grows store=%s bytes=%d hint=%s", self._url, size, hint)
+            log.warning("event=store_log_grows store=%s bytes=%d hint=%s", self._url, size, _HELD)
 
 
 def _identity(path: str | Path) -> Identity | None:

@@ -485,6 +485,8 @@ def test_who_a_client_id_belongs_to(cluster: Cluster) -> None:
     assert bottom.holder_of("e") == Holder("its token", [])
     for client in ("d", "e"):
         cluster.step(len(cluster.stages) - 1, LeaveSession(client, 1))
+    assert bottom.holder_of("e") == Holder("its token", [])
+    end_sessions(cluster, "e")
     assert bottom.holder_of("e") is None
     holder = bottom.holder_of("d")
     assert holder is not None

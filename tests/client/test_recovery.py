@@ -263,6 +263,24 @@ async def test_a_number_that_nobody_issued_holds_nothing_up(site: Site) -> None:
         assert [each for each in payloads(seen) if each != b"forged"] == [b"0", b"1", b"2", b"3"]
 
 
+async def test_forged_ticks_make_no_other_topic_late_for_good(site: Site) -> None:
+    """R23: who may publish on one topic at the broker."""
+    async with site.client("one", mode="tag") as one, site.client("publisher") as publisher:
+        await one.subscribe("a", "b")
+        await published(publisher, "a", 1)
+        stamp = TotalStamp(one._endpoint.domain, one._endpoint.arrivals._ids["memory", "a"], 2, [], (1, 1, 2**60))
+        raw_publish(site, "a", b"forged", encode_stamp(stamp))
+        await published(publisher, "a", 1, first=1)
+        await until(lambda: one.stats().delivered["in_order"] == 2)
+        await published(publisher, "b", 1)
+        await until(
+            lambda: one._endpoint.ordering.describe()["leads"]["distrusted"] or one.stats().delivered["late"] > 1
+        )
+        await published(publisher, "b", 1, first=1)
+        seen = await take_events(one, 4)
+        assert [getattr(each, "verdict", "") for each in seen] == ["in_order", "in_order", "late", "in_order"]
+
+
 async def test_a_loop_of_bridges_is_said_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     """B11: the handler sees the event once, the copies are counted, the alarm comes once and not per copy."""
     async with site.client("one") as one, site.client("publisher") as publisher:

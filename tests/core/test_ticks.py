@@ -304,19 +304,28 @@ def test_forced_events_leave_in_the_order_of_their_ticks(bound: Bounded) -> None
 def test_the_bottom_stage_keeps_what_was_reached() -> None:
     cluster = cluster_of({"a": 0}, "d", "p")
     cluster.subscribe("d", "a", bounded=True, durable=True)
-    cluster.stamp("p", "a")
+    for _ in range(3):
+        cluster.stamp("p", "a")
+    tick = cluster.stages[0]._state.tick
 
     def save(request: int, *reached: int) -> None:
         assert cluster.step(0, SaveNumbers("d", 1, request, [1, 1], list(reached))) == [Done(request)]
+        cluster.stages = [Stage.restore(each.snapshot()) for each in cluster.stages]
 
-    save(1, 1, 5)
-    save(2, 1, 4)  # an older one that comes again
-    save(3, 1, 6, 7, 8)  # there are no three stages
-    cluster.stages = [Stage.restore(each.snapshot()) for each in cluster.stages]
+    def saved() -> list[int]:
+        return cluster.stages[0]._state.clocks["d"].reached
+
+    save(1, 1, tick, 7, 8)
+    assert saved() == [1, tick]  # there are no three stages
+    save(2, 1, tick + 1)  # nothing has passed since
+    save(3, 2, 1)  # nor has the order changed
+    save(4)
+    assert saved() == [1, tick]
+    save(5, 1, tick - 1)  # the client had believed a forged stamp
     cluster.open("d", 2)
     cluster.versions["d"] = 0
     answer = cluster.subscribe("d", "a", bounded=True, durable=True, incarnation=2)
-    assert answer.reached == [1, 5]
+    assert answer.reached == [1, tick - 1]
     assert cluster.subscribe("d", "a", bounded=True, incarnation=2).reached == []
 
 

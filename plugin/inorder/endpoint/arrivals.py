@@ -263,6 +263,12 @@ class Arrivals:
             alarmed.add(its)
             self._outbox.effects.append(Alarm(kind, space, topic, number, hint))
 
+    def forged(self, events: Iterable[tuple[int, int]]) -> None:
+        """Ticks of these events, by topic and number, are not those that their stages gave."""
+        for topic, number in events:
+            if (info := self._names.get(topic)) is not None:
+                self._alarm("forged_stamp", info.space, info.name, number, "who may publish there at the broker?")
+
     def _unsequenced(self, space: str, arrival: Arrival, stamp: object, now: float) -> None:
         topic = self._ids.get((space, arrival.topic))
         if topic is not None and stamp is None and not self._is_kept(space, arrival):

@@ -8,6 +8,7 @@ ended comes again: every event is worked on at least once.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from inorder.endpoint.arrivals import Arrivals
 from inorder.endpoint.effects import Clock, Outbox, Resumed
@@ -27,16 +28,20 @@ class SavedClock:
     """The events that the application has done with, and how far they are saved.
 
     Args:
-        arrivals: knows topics; where ``has_ticks``, it tells what is notified of in order.
+        arrivals: knows topics; where there is a ``point``, it tells what is notified of in order.
         delay: how long saving may wait for others to go with, s.
+        point: returns how far a client that takes events out of turn was done with them, if nothing was forged.
 
     Attributes:
         due_at: when something is to be saved, or asked again, by the clock's uptime; ``None``: nothing is.
     """
 
-    def __init__(self, outbox: Outbox, clock: Clock, arrivals: Arrivals, delay: float, *, has_ticks: bool) -> None:
+    def __init__(
+        self, outbox: Outbox, clock: Clock, arrivals: Arrivals, delay: float, point: Callable[[Reached], Reached] | None
+    ) -> None:
         self._outbox, self._clock, self._topic_id, self._delay = outbox, clock, arrivals.topic_id, delay
-        if has_ticks:
+        self._point = point
+        if point is not None:
             arrivals.given = self._note
         self._unsaved: dict[int, int] = {}
         self._saving: SaveClock | None = None
@@ -98,6 +103,8 @@ class SavedClock:
             self.due_at = None
         if self._unsaved and self._saving is None:
             numbers, self._unsaved = flat(self._unsaved), {}
+            if self._point is not None:
+                self._reached = self._point(self._reached)
             self._saving = SaveClock(self._outbox.next_request(), numbers, self._reached.saved())
             self._send()
 

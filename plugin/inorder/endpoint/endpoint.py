@@ -124,7 +124,7 @@ class Endpoint:
         self.asking = Asking(self.ordering, self.subscriber, outbox)
         self.endings = Endings(self.subscriber, self.ordering, self.arrivals, outbox, clock)
         saving = outbox, clock, self.arrivals, times.save_delay
-        self.durable = SavedClock(*saving, has_ticks=mode != "strict") if durable else None
+        self.durable = SavedClock(*saving, None if mode == "strict" else self.ordering.point) if durable else None
 
     def __repr__(self) -> str:
         return f"<Endpoint: {self.ordering!r}, {self.publishing.publisher!r}>"
@@ -304,6 +304,7 @@ class Endpoint:
         before = len(interrupted)
         if isinstance(frame, Numbers):
             self.arrivals.deliver(self.ordering.answered(frame, now))
+            self.arrivals.forged(self.ordering.forged())
         elif not frame.refusal:  # where it was refused, it is asked again
             self.arrivals.logged(frame, now)
         if len(interrupted) > before:

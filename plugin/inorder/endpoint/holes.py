@@ -32,7 +32,8 @@ class Holes:
     def due(self) -> float | None:
         """The time of the next question to a stage or a log (s), or ``None``."""
         agenda = self._turns.agenda
-        due = self._suspicion.due, agenda.next_question, agenda.held_until(self.sparing), agenda.next_fetch
+        leads = self._turns.leads.due
+        due = self._suspicion.due, leads, agenda.next_question, agenda.held_until(self.sparing), agenda.next_fetch
         return min((each for each in due if each is not None), default=None)
 
     # -- stages (R17) ------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ class Holes:
         """Return what the stages are to be asked now: first the topics in which something is missing for longest."""
         turns, timeout = self._turns, self._turns.times.gap_timeout
         asked: dict[int, list[int]] = {}
-        for doubtful in (self._suspicion.questions(now), self.circles.questions(now)):
+        for doubtful in (self._suspicion.questions(now), self.circles.questions(now), turns.leads.questions(now)):
             for topic, numbers in doubtful.items():
                 asked[topic] = asked.get(topic, []) + [each for each in numbers for _ in (0, 1)]
         for reader in turns.agenda.overdue(self.sparing, now):
@@ -68,6 +69,7 @@ class Holes:
         """A stage answered: void and abandoned numbers are skipped in their turn, confirmed ones when overdue. What it
         tells without a question (request 0) was given up, and settles no question."""
         turns, topic = self._turns, numbers.topic
+        turns.leads.answered(numbers)
         reader = turns.readers.get(topic)
         if reader is None:
             return

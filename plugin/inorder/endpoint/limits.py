@@ -82,7 +82,7 @@ class Limits:
             turns.overtaken(reader, entry)
             return
         awake: list[Sequenced] = []
-        for topic, number in pairs(entry.deps) if entry.is_hole or turns.reached.is_behind(entry.ticks) else ():
+        for topic, number in pairs(entry.deps) if entry.is_hole or turns.leads.reached.is_behind(entry.ticks) else ():
             if (other := turns.readers.get(topic)) is not None:
                 awake += turns.jump(other, number, now)
             elif turns.unbegun.is_held(topic):

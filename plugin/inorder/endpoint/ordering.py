@@ -20,7 +20,7 @@ from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Fetch, Found, Mode, OrderingTimes, Output, Question, Watcher
 from inorder.endpoint.reader import SubscriptionClock
 from inorder.endpoint.suspicion import Suspicion
-from inorder.endpoint.ticks import Ticks
+from inorder.endpoint.ticks import Reached, Ticks
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.endpoint.waits import waits_of
@@ -85,7 +85,8 @@ class OrderingModule:
     def is_idle(self) -> bool:
         """Tell whether no event waits, and no number is missing or jumped: no timer and no question is due."""
         turns = self._turns
-        return not (turns.agenda.behind or turns.jumping or turns.unbegun.is_awaited or self.waiting)
+        is_behind = turns.agenda.behind or turns.jumping or turns.unbegun.is_awaited or self.waiting
+        return not is_behind and turns.leads.due is None
 
     def waits(self, now: float) -> list[Wait]:
         """Return what holds events up for long, for operators."""
@@ -113,7 +114,8 @@ class OrderingModule:
             "behind": set(turns.agenda.behind),
             "jumping": list(turns.jumping),
             "is_leased": turns.is_leased,
-            "reached": turns.reached.saved(),
+            "reached": turns.leads.reached.saved(),
+            "leads": turns.leads.describe(),
             "merging": None if turns.merging is None else turns.merging.describe(),
             "is_restored": self._beginnings.is_restored,
             "brokers": self._brokers.describe(),
@@ -124,7 +126,17 @@ class OrderingModule:
 
     def resume(self, saved: list[int]) -> None:
         """A former process was done with what has these ticks, behind the order epoch; ``saved`` may be empty."""
-        self._turns.reached.resume(saved)
+        self._turns.leads.resume(saved)
+
+    def forged(self) -> list[tuple[int, int]]:
+        """Return (and forget) the events, by topic and number, whose ticks were found to be forged."""
+        leads = self._turns.leads
+        found, leads.forged = leads.forged, []
+        return found
+
+    def point(self, done: Reached) -> Reached:
+        """Return the point that the application was done with, with a former process's, and without forged ticks."""
+        return self._turns.leads.point(done)
 
     # -- arrivals (R4, R5) -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any
 
 Ticks = tuple[int, ...]
@@ -59,6 +59,12 @@ class Reached:
             for height, tick in enumerate(ticks):
                 if mine[height] < tick:
                     mine[height] = tick
+
+    def is_beyond(self, other: Reached) -> bool:
+        """Tell whether this point is beyond another one, at any stage."""
+        if self.epoch != other.epoch:
+            return self.epoch > other.epoch
+        return any(mine > its for mine, its in zip_longest(self.ticks, other.ticks, fillvalue=-1))
 
     def saved(self) -> list[int]:
         """Return the epoch and the ticks as one list, empty where nothing was reached."""

@@ -9,11 +9,11 @@ from typing import Final
 from inorder.endpoint.agenda import Agenda
 from inorder.endpoint.barriers import PRECISION
 from inorder.endpoint.gaps import MAX_PASSED
+from inorder.endpoint.leading import Leads
 from inorder.endpoint.merging import Merge
 from inorder.endpoint.notifications import GapReason, Verdict
 from inorder.endpoint.outputs import GapFound, Left, OrderingCounts, OrderingTimes, Output, Watcher
 from inorder.endpoint.reader import TopicReader
-from inorder.endpoint.ticks import Reached
 from inorder.endpoint.unbegun import Unbegun
 from inorder.endpoint.waiting import Sequenced, WaitingRoom, hole
 
@@ -42,7 +42,7 @@ class Turns:
         self.readers: dict[int, TopicReader] = {}
         self.unbegun = Unbegun(times)
         # R23: how far a reader that takes events out of turn has got in the one order. Strict ones do not look at it.
-        self.reached = Reached()
+        self.leads = Leads(self.readers, times.gap_timeout)
         # Everything in it is of a topic with a reader, and sleeps on a number above a reader's clock.
         self.room = WaitingRoom(has_limits=not is_strict)
         # When what is to be done about missing numbers.
@@ -245,7 +245,7 @@ class Turns:
         if self.merging is not None:
             self.merging.moved(reader.topic)
         if not entry.is_hole:
-            if not self.is_leased or not (self.is_strict or self.reached.take(entry.ticks)):
+            if not self.is_leased or not (self.is_strict or self.leads.take(entry)):
                 entry.verdict = Verdict.LATE
             self.out.append(entry)
         elif entry.hole is None:
@@ -367,7 +367,8 @@ class Turns:
         self.agenda.clear()
         self.jumping.clear()
         self.room, self.on_hold = WaitingRoom(has_limits=not self.is_strict), []
-        self.reached, self.merging = Reached(), None
+        self.leads.forget()
+        self.merging = None
 
 
 def _put_met_last(entry: Sequenced, readers: Mapping[int, TopicReader], unbegun: Unbegun) -> None:

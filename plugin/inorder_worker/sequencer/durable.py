@@ -40,8 +40,9 @@ class DurableSubscriptions:
                 if topic in known.active and number > clock.numbers.get(topic, 0):
                     clock.numbers[topic] = number
                     clock.has_begun(topic)
-            if clock.reached < command.reached and len(command.reached) <= 1 + self._state.count:
-                clock.reached = command.reached
+            reached = command.reached[: 1 + self._state.count]  # no more stages are there
+            if self._is_reached(reached):
+                clock.reached = reached
         self._outbox.reply(command.client_id, command.incarnation, Done(command.request))
 
     def _given(self, topic: int, number: int) -> int:
@@ -50,6 +51,12 @@ class DurableSubscriptions:
         manager = self._state.topics.get(topic)
         is_known = manager is not None and manager.stage == self._state.index
         return min(number, manager.number) if is_known and manager is not None else number
+
+    def _is_reached(self, reached: list[int]) -> bool:
+        """Tell whether an order epoch and the ticks behind it can have been reached, as far as this stage knows. A
+        client that was misled by a forged stamp goes back later on (R23)."""
+        state = self._state
+        return len(reached) > 1 and reached[0] <= state.homes_epoch and reached[1] <= state.tick
 
     def end(self, command: EndDurable) -> None:
         """End a subscription whose client must be certain of its end (R12)."""

@@ -303,7 +303,7 @@ class Settling:
             return NumberAnswer(number, NumberState.UNKNOWN)
         if record.deps is None:
             return NumberAnswer(number, NumberState.PENDING)
-        return NumberAnswer(number, record.state, record.deps, manager.has_logged(record))
+        return NumberAnswer(number, record.state, record.deps, manager.has_logged(record), record.ticks)
 
     def changed_heads(self) -> list[int]:
         """Return the topics whose highest confirmed number rose since the last call."""

@@ -166,12 +166,13 @@ class KnownSubscription(msgspec.Struct, array_like=True):
 
 class NumberAnswer(msgspec.Struct, array_like=True, gc=False):
     """The outcome of one number; never merged over a range, because each number has its own dependencies (R17).
-    ``logged``: the event log has it (R18)."""
+    ``logged``: the event log has it (R18). ``ticks``: of its timestamp (R23)."""
 
     number: int
     state: NumberState
     deps: list[int] = []
     logged: bool = False
+    ticks: tuple[int, ...] = ()
 
 
 class LogRule(msgspec.Struct, frozen=True, array_like=True):

@@ -155,9 +155,7 @@ class OrderingModule:
         """An event arrived from the ENS. ``retained``: the broker sent it from its store, as a subscription asked it to
         (R5)."""
         turns = self._turns
-        entry = Sequenced(topic, number, deps, content, size, now, retained)
-        if ticks:
-            entry.ticks = ticks
+        entry = Sequenced(topic, number, deps, content, size, now, retained, ticks)
         turns.receive(entry, now)
         out, turns.out = turns.out, []
         return turns.audible(out) if turns.left else out

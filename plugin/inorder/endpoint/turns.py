@@ -82,7 +82,8 @@ class Turns:
 
     def _receive_new(self, reader: TopicReader, entry: Sequenced, now: float) -> None:
         room, topic, number = self.room, entry.topic, entry.number
-        known = room.get(topic, number)
+        waiting = room.entries.get(topic)  # mostly nothing
+        known = waiting.get(number) if waiting else None
         if known is not None:
             if known.is_hole and number <= reader.reported:
                 self._receive_old(reader, entry)

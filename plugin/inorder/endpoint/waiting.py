@@ -31,12 +31,12 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
         size: bytes it occupies while it waits.
         arrived: when it arrived (s).
         retained: the broker sent it from its store.
+        ticks: see :mod:`inorder.endpoint.ticks`.
         verdict: set when it is notified.
         hole: for a hole, why the number is skipped; ``None`` in it for a void, which is skipped without report.
         done: it left (notified, dropped or replaced); what still points to it ignores it.
         repaired: it came from the event log (R18).
         waited_topic, waited_number: the number that it slept on last, 0 where it never slept.
-        ticks: see :mod:`inorder.endpoint.ticks`.
     """
 
     topic: int
@@ -46,6 +46,7 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
     size: int
     arrived: float
     retained: bool = False
+    ticks: Ticks = ()
     verdict: Verdict = Verdict.IN_ORDER
     is_hole: bool = False
     hole: GapReason | None = None
@@ -53,7 +54,6 @@ class Sequenced(msgspec.Struct, gc=False, eq=False):
     repaired: bool = False
     waited_topic: int = 0
     waited_number: int = 0
-    ticks: Ticks = ()
 
     def __repr__(self) -> str:
         kind = f"hole ({self.hole or 'void'})" if self.is_hole else "event"
@@ -72,6 +72,7 @@ class WaitingRoom:
         has_limits: events may go before their turn (R6): :meth:`lowest`, :meth:`before` and :meth:`oldest` are asked.
 
     Attributes:
+        entries: what waits, by topic and number. Do not change it.
         size: bytes that waiting events count for.
         count: waiting events, holes not counted.
         changed: called with the topic of what has come, or left; ``None``: nobody is interested.
@@ -79,7 +80,7 @@ class WaitingRoom:
 
     def __init__(self, has_limits: bool) -> None:
         self._has_limits = has_limits
-        self._entries: dict[int, dict[int, Sequenced]] = {}
+        self.entries: dict[int, dict[int, Sequenced]] = {}
         self._order: dict[int, list[int]] = {}
         self._alarms: dict[int, dict[int, list[Sequenced]]] = {}
         self._arrivals: deque[Sequenced] = deque()
@@ -95,23 +96,23 @@ class WaitingRoom:
 
     def get(self, topic: int, number: int) -> Sequenced | None:
         """Return what waits under this number."""
-        waiting = self._entries.get(topic)
+        waiting = self.entries.get(topic)
         return None if waiting is None else waiting.get(number)
 
     def topic(self, topic: int) -> dict[int, Sequenced]:
         """Return what waits in a topic, by number."""
-        return self._entries.get(topic, {})
+        return self.entries.get(topic, {})
 
     def events(self) -> list[Sequenced]:
         """Return all events that wait."""
-        return [each for waiting in self._entries.values() for each in waiting.values() if not each.is_hole]
+        return [each for waiting in self.entries.values() for each in waiting.values() if not each.is_hole]
 
     def put(self, entry: Sequenced) -> None:
         """Let an entry wait. It is not woken before :meth:`sleep` says on what."""
         topic, number = entry.topic, entry.number
-        waiting = self._entries.get(topic)
+        waiting = self.entries.get(topic)
         if waiting is None:
-            self._entries[topic] = {number: entry}
+            self.entries[topic] = {number: entry}
         else:
             waiting[number] = entry
         if not entry.is_hole:
@@ -128,7 +129,7 @@ class WaitingRoom:
     def remove(self, entry: Sequenced) -> None:
         """An entry leaves. Its heap and alarm places are cleared when they are next met."""
         entry.done = True
-        waiting = self._entries.get(entry.topic)
+        waiting = self.entries.get(entry.topic)
         if waiting is not None and waiting.get(entry.number) is entry:
             del waiting[entry.number]
             if not entry.is_hole:
@@ -181,7 +182,7 @@ class WaitingRoom:
         order = self._order.get(topic)
         if not order:
             return None
-        waiting = self._entries[topic]
+        waiting = self.entries[topic]
         while order:
             entry = waiting.get(order[0])
             if entry is not None:
@@ -205,7 +206,7 @@ class WaitingRoom:
         """Forget what waits in a topic; return what slept on its numbers."""
         for entry in list(self.topic(topic).values()):
             self.remove(entry)
-        self._entries.pop(topic, None)
+        self.entries.pop(topic, None)
         self._order.pop(topic, None)
         if self.changed is not None:
             self.changed(topic)
@@ -220,7 +221,7 @@ class WaitingRoom:
         }
         arrivals = [each for each in self._arrivals if not each.done]
         return {
-            "entries": {topic: dict(waiting) for topic, waiting in self._entries.items() if waiting},
+            "entries": {topic: dict(waiting) for topic, waiting in self.entries.items() if waiting},
             "asleep": {topic: kept for topic, its in asleep.items() if (kept := {n: s for n, s in its.items() if s})},
             "arrivals": [(each.topic, each.number) for each in arrivals],
         }

@@ -171,9 +171,19 @@ def _takes_few_topics(there_are: int) -> int:
     """A reader takes three topics of as many that nobody reads, and all have risen."""
     stage = _stage(there_are)
     stage.step(OpenSession("one", 1), 0)
-    for topic in range(1, there_are + 1):
-        stage.step(Create("publisher", 1, topic, [NewEvent(topic, topic)]), 0)
+    stage.step(Create("publisher", 1, 1, [NewEvent(each, each) for each in range(1, there_are + 1)]), 0)
     return _steps(lambda: _subscribe(stage, "one", 1, [SpaceFilter("s", exact(f"t{each}")) for each in (1, 2, 3)]))
+
+
+def _gives_few_topics_back(there_are: int) -> int:
+    """The lingers of a reader end in three topics; as many that nobody reads have risen before and behind these."""
+    stage = _stage(there_are)
+    stage.step(OpenSession("one", 1), 0)
+    _subscribe(stage, "one", 1, [SpaceFilter("s", exact(f"t{each}")) for each in (1, 2, 3)])
+    stage.step(Create("publisher", 1, 1, [NewEvent(each, each) for each in range(1, there_are + 1)]), 0)
+    stage.step(SettleNumbers("publisher", 1, 1, [part for at in range(1, there_are + 1) for part in (at, 1, 1)], []), 0)
+    _subscribe(stage, "one", 2, [])
+    return _steps(lambda: stage.step(Tick(), 10**6))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +192,7 @@ def _takes_few_topics(there_are: int) -> int:
         _new_topic,
         _new_subscriber,
         _takes_few_topics,
+        _gives_few_topics_back,
         _end_of_a_linger,
         _ends_of_lingers_among_subscribers,
         _look_at_lingers,

@@ -50,9 +50,7 @@ def _check(overlaps: Overlaps) -> None:
         has_ticks = any((each.bounded or each.durable) and topic in had[each.client_id] for each in known)
         assert bool(its.readers & overlaps.ticked) == has_ticks
         assert its.topics == bit_set([each for each in TOPICS if _readers(known, each) == _readers(known, topic)])
-        assert [members_of.tick for members_of in its.risen.values()] == sorted(
-            7 - each for each in members(its.topics)
-        ), "in the order of their rise"
+        assert [each.tick for each in its.risen] == sorted((7 - each for each in members(its.topics)), reverse=True)
         assert its.tick == max(7 - each for each in members(its.topics))
     assert [each.tick for each in classes.latest_first()] == sorted(
         {classes.of(topic).tick for topic in TOPICS}, reverse=True

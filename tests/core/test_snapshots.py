@@ -62,7 +62,10 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
     return found | {
         "orders": orders,
         "overlaps": (list(readers), readers.anyone, [readers.group(topic) for topic in (1, 2)]),
-        "classes": [(each.topics, each.side, list(each.risen), each.tick) for each in readers.classes.latest_first()],
+        "classes": [
+            (each.topics, each.side, [its.id for its in each.risen], each.tick)
+            for each in readers.classes.latest_first()
+        ],
         "changes": [found.pop(name).saved() for name in ("growths", "partings")],
         "deadlines": (deadlines.first(), ages.first()),
         "logged": [rules.covers("s", name) for name in "ab"],

@@ -67,7 +67,7 @@ class Reduction:
             while waiting and -waiting[0][0] > its.tick:
                 if self._go_on(waiting):
                     return
-            risen = reversed(its.risen.values())
+            risen = iter(its.risen)
             other = next(risen)  # of all that is left it rose last
             is_done = None if other is self._manager else self.take(its, other)
             if is_done:
@@ -146,9 +146,10 @@ class Filling:
         """Add an entry for the last event of all, if it covers all others, and return whether it does. That is the
         ordinary case, and found without a walk."""
         latest = self._state.overlaps.classes.latest
-        if latest is None or latest.side or its.readers & ~latest.readers or its.active & ~latest.active:
+        if latest is None or latest.side or (other := latest.risen.last) is None:
             return False
-        other = next(reversed(latest.risen.values()))
+        if latest is not its and (its.readers & ~latest.readers or its.active & ~latest.active):
+            return False
         if other is manager or not other.has_passed or not manager.filled < other.tick > self._state.growths.latest:
             return False
         deps += (other.id, other.number)

@@ -144,7 +144,7 @@ class Inspection:
         for its in state.overlaps.classes.latest_first():
             if its.tick <= tick:
                 break
-            risen += takewhile(lambda each: each.tick > tick, reversed(its.risen.values()))
+            risen += takewhile(lambda each: each.tick > tick, its.risen)
         risen.sort(key=lambda each: each.tick, reverse=True)
         return state.tick, [(each.id, each.number) for each in risen if each.stage == state.index]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from inorder_worker.sequencer.bits import members
+from inorder_worker.sequencer.risen import Risen
 from inorder_worker.sequencer.topic_manager import TopicManager
 
 HERE, BELOW, ABOVE = 0, 1, 2
@@ -54,7 +55,7 @@ class ReaderClass:
         active: the places of those that are active.
         side: where their home is.
         topics: all of them, as a bit set.
-        risen: those with a number, by its last rise here, least recent first.
+        risen: those with a number, by its last rise here.
         tick: of the last rise among them.
         group: their sequencing group, ``None`` until a timestamp needs it.
     """
@@ -64,7 +65,7 @@ class ReaderClass:
     def __init__(self, readers: int, active: int, side: int) -> None:
         self.readers, self.active, self.side = readers, active, side
         self.topics = self.tick = 0
-        self.risen: dict[int, TopicManager] = {}
+        self.risen = Risen()
         self.group: Group | None = None
 
     def __repr__(self) -> str:
@@ -108,10 +109,8 @@ class ReaderClasses:
 
     def rose(self, manager: TopicManager) -> None:
         """A number of this topic is the most recent one now."""
-        topic, risen = manager.id, self._risen
-        its = self._of[topic]
-        its.risen.pop(topic, None)
-        its.risen[topic] = manager
+        risen, its = self._risen, self._of[manager.id]
+        its.risen.rose(manager)
         its.tick = tick = manager.tick
         if self.latest is its:
             risen[-1] = tick, its
@@ -142,7 +141,7 @@ class ReaderClasses:
         for topic in topics:
             its = self._of.pop(topic)
             its.topics &= ~(1 << topic)
-            its.risen.pop(topic, None)
+            its.risen.let_go([topic])
             self._rank(its)
             if self.latest is its:
                 self.latest = None
@@ -189,33 +188,25 @@ class ReaderClasses:
             its.group = None
             return
         self.latest = None
-        other = self._class(*key)
-        moving = self._take_out(its, part)
-        other.risen = _by_rise((other.risen | moving).values()) if other.risen else moving
+        other, topics = self._class(*key), list(members(part))
+        if part == its.topics:
+            del self._known[its.readers, its.active, its.side]
+            moving, other.risen = sorted((its.risen, other.risen), key=len)  # the few come to the many
+            its.risen = Risen()
+            other.risen.take(moving)
+        else:
+            other.risen.take(its.risen.let_go(topics))
+        its.topics ^= part
         other.topics |= part
         other.group = None
-        self._of.update(dict.fromkeys(members(part), other))
+        self._of.update(dict.fromkeys(topics, other))
         self._rank(its)
         self._rank(other)
 
     def _rank(self, its: ReaderClass) -> None:
         """Find the place of a class whose topics are others now, by the last rise among them."""
-        tick = next(reversed(its.risen.values())).tick if its.risen else 0
+        last = its.risen.last
+        tick = last.tick if last is not None else 0
         if tick and tick != its.tick:
             insort(self._risen, (tick, its), key=itemgetter(0))
         its.tick = tick
-
-    def _take_out(self, its: ReaderClass, part: int) -> dict[int, TopicManager]:
-        """Return the topics of this part that have a number, in the order of their rise; the class has them no more."""
-        if part == its.topics:
-            del self._known[its.readers, its.active, its.side]
-            its.topics, (moving, its.risen) = 0, (its.risen, {})
-            return moving
-        its.topics &= ~part
-        found = [each for topic in members(part) if (each := its.risen.pop(topic, None)) is not None]
-        return _by_rise(found)
-
-
-def _by_rise(topics: Iterable[TopicManager]) -> dict[int, TopicManager]:
-    """Return topics in the order of their rise; no two rose at the same tick."""
-    return {each.id: each for each in sorted(topics, key=attrgetter("tick"))}

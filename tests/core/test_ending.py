@@ -12,7 +12,7 @@ from tests.core.table import Table
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
 from inorder.protocol.names import exact
-from inorder.protocol.wire import Moved, NewEvent, Timestamps
+from inorder.protocol.wire import Frame, Moved, NewEvent, Timestamps
 from inorder_worker.sequencer.commands import Create, SaveNumbers, StageSettings
 from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.retiring import LOOKS, PAUSE_MS
@@ -212,6 +212,33 @@ def test_a_release_of_the_client_that_does_not_know_of_ends_keeps_its_topics() -
     plant.publish("y", "job/1", "a")
     plant.idle()
     assert plant.known() == [{"job/1"}]
+
+
+def test_r19_of_a_frame_what_is_behind_the_first_request_of_an_ended_topic_gets_no_number() -> None:
+    """Nor does a later frame, until its client has heard of that; a frame without requests is no such frame."""
+    plant = Plant("a")
+    plant.publish("x", "job/1", "a")
+    plant.idle()
+    assert plant.known() == [set()]
+    plant.open("q")
+    over, kept = plant.messages["x"].topic, 1
+
+    def asked(*topics: int, first: int, refusals: int) -> list[Frame]:
+        events = [NewEvent(first + at, topic) for at, topic in enumerate(topics)]
+        return plant.step(0, Create("q", 1, 1, events, refusals=refusals))
+
+    made, refused = asked(kept, over, kept, over, first=1, refusals=0)
+    assert isinstance(made, Timestamps)
+    assert [each.counter for each in made.events] == [1]
+    assert isinstance(refused, Moved)
+    assert (refused.ended, refused.refusals, refused.first) == ([over], 1, 2)
+    (refused,) = asked(kept, first=5, refusals=0)
+    assert isinstance(refused, Moved)
+    assert (refused.ended, refused.refusals, refused.first) == ([], 1, 5)
+    assert asked(first=6, refusals=0) == []
+    (made,) = asked(kept, kept, first=2, refusals=1)
+    assert isinstance(made, Timestamps)
+    assert [each.counter for each in made.events] == [2, 3]
 
 
 def test_a_topic_that_is_named_pinned_or_lingers_stays() -> None:

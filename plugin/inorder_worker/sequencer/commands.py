@@ -6,8 +6,6 @@ command. Rides are the messages of the belt (R2): they go up one stage at a time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from inorder.protocol.wire import ENDED_KEPT_MS, Frame, LogRule, NewEvent, NumberState, SpaceFilter, TopicInfo
@@ -299,8 +297,7 @@ AnyCommand = (
 # -- effects: out of a stage -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(msgspec.Struct):
     """A frame for a client's connection; dropped if it is not connected (it will ask again)."""
 
     client_id: str
@@ -308,8 +305,7 @@ class Reply:
     frame: Frame
 
 
-@dataclass(slots=True)
-class Send:
+class Send(msgspec.Struct):
     """A ride for another stage; resent from the receiver's last durable number until acknowledged."""
 
     stage: int
@@ -317,8 +313,7 @@ class Send:
     ride: AnyRide
 
 
-@dataclass(slots=True)
-class LogEvent:
+class LogEvent(msgspec.Struct):
     """A number of a logged topic was issued (R18): its row is to be written in the same commit. ``deps`` is ``None``
     while the timestamp is on its way up; ``content`` is empty where it stands beside the request with this
     ``counter``, and ``None`` where there is none. ``ticks``: see :mod:`inorder_worker.sequencer.ticks`."""
@@ -331,8 +326,7 @@ class LogEvent:
     ticks: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class LogDeps:
+class LogDeps(msgspec.Struct):
     """The timestamp of a logged number is complete."""
 
     topic: int
@@ -341,8 +335,7 @@ class LogDeps:
     ticks: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class LogTrim:
+class LogTrim(msgspec.Struct):
     """The log of a topic forgets its numbers up to ``through``."""
 
     topic: int

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from inorder.protocol.pairs import joined, pairs
 from inorder.protocol.wire import Heads, Moved, NewEvent
@@ -78,37 +79,20 @@ class Ending:
             tell_ends(state, self._outbox, subscription.client_id, topics)
         self.end(topics)
 
-    def admitted(self, session: Session, command: Create) -> list[NewEvent]:
-        """Return the requests ahead of the first one of a topic that has ended. What comes behind that must not be
-        numbered before it (R19); its client plans all of it anew (:meth:`refuse`)."""
-        if command.refusals < session.refusals and command.refusals >= 0:
-            return []
-        state, answers, events = self._state, session.answers, command.events
+    @staticmethod
+    def has_heard(session: Session, command: Create) -> bool:
+        """Tell whether a client had heard of all refusals before these requests. One that does not know them gets none.
+        Where there are no requests, there is nothing to refuse."""
+        if 0 <= command.refusals < session.refusals:
+            return not command.events
         session.refusals = max(session.refusals, command.refusals)  # it is new where the session was dropped
-        topics, endings = state.topics, state.endings
-        for event in events:
-            if event.topic not in topics or event.topic in endings:
-                break
-        else:
-            return events
-        below = session.forgotten_below  # what is, or was, answered gets no other number
-        is_taken = [
-            event.counter < below or event.counter in answers or not state.has_ended(event.topic) for event in events
-        ]
-        if command.refusals >= 0:
-            return events[: [*is_taken, False].index(False)]
-        # its client would not understand a refusal; it does not know the topic from events of its own (see may_end)
-        forgotten = [each.counter for each, taken in zip(events, is_taken, strict=True) if not taken]
-        self._outbox.timestamps((session.client_id, session.incarnation)).forgotten.extend(forgotten)
-        return [each for each, taken in zip(events, is_taken, strict=True) if taken]
+        return True
 
-    def refuse(self, session: Session, command: Create, taken: int) -> None:
-        """Tell a client which topics of its requests behind the taken ones it does not know any more."""
-        state = self._state
-        if command.refusals < 0:
-            return  # see above
+    def refuse(self, session: Session, command: Create, requests: Iterator[NewEvent]) -> None:
+        """Refuse requests of a client: the first one of a topic that has ended, and all behind. These must not be
+        numbered before it (R19); their client is told which of the topics have ended, and plans all of them anew."""
+        state, refused = self._state, list(requests)
         session.refusals += command.refusals == session.refusals  # else it was told before
-        refused = command.events[taken:]
         ended = [each for each in dict.fromkeys(event.topic for event in refused) if state.has_ended(each)]
         told = Moved(state.index, self._outbox.epoch, state.order_epoch, state.order_epoch, [], ended)
         told.refusals, told.first = session.refusals, min(event.counter for event in refused)
@@ -188,17 +172,21 @@ class Ending:
         for changes in (state.growths, state.partings):
             changes.forget(bit_set(topics))
         for session in state.sessions.values():
-            for table in (session.used, session.vouched):
-                for topic in table.keys() & topics:
-                    del table[topic]
+            _drop(session.used, topics)
+            _drop(session.vouched, topics)
         for manager in state.topics.values():
-            for base in (manager.base, manager.log_base or {}):
-                for topic in base.keys() & topics:
-                    del base[topic]
+            for base in (manager.base, manager.log_base):
+                if base:  # few topics have one
+                    _drop(base, topics)
             if manager.follows and manager.follows[0] in topics:
                 manager.follows = []
         if state.index > 0:
             self._outbox.up(TopicsEndRide(sorted(topics)))
+
+
+def _drop(table: dict[int, Any], topics: set[int]) -> None:
+    for topic in table.keys() & topics:
+        del table[topic]
 
 
 def let_follow(manager: TopicManager, before: TopicManager | None) -> None:

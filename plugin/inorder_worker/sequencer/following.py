@@ -59,7 +59,8 @@ class Following:
         if used and (since < before or group.neighbours):
             self._add_own(session, manager, its, group, since, counter, deps)
         used[manager.id] = (counter, manager.number)
-        name_once(deps)  # what a client gives of another stage may be ahead of what is known here
+        if after:  # what a client gives of another stage may be ahead of what is known here
+            name_once(deps)
         return top
 
     def _concerned(self, other: int, group: Group, is_first: bool) -> bool:

@@ -98,7 +98,7 @@ class HandOver:
         session.used = dict(sorted(session.used.items(), key=lambda each: each[1][0]))
         before = len(session.open)
         session.open.update(dict.fromkeys(pairs(moved.open)))
-        state.open_numbers.recount(session, before)
+        state.open_numbers.add(session.owner, len(session.open) - before)
         state.deadlines.note(key)
 
     def _take_ended(self, part: SwitchRide) -> None:

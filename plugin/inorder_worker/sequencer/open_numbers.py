@@ -13,7 +13,7 @@ from inorder_worker.sequencer.topic_manager import Session
 class OpenNumbers:
     """Counts by owner what all its sessions have open together at a stage, made from the sessions.
 
-    Whoever changes ``Session.open`` looks at its length before, and calls ``recount`` with that afterwards; or ``end``.
+    Whoever changes ``Session.open`` calls ``add`` with what its length has grown, or ``end``.
 
     Attributes:
         by_owner: no owner that has none.
@@ -26,25 +26,27 @@ class OpenNumbers:
         """Count what sessions have open."""
         counts = cls()
         for session in sessions:
-            counts.recount(session, 0)
+            counts.add(session.owner, len(session.open))
         return counts
 
-    def recount(self, session: Session, before: int) -> None:
-        """A session, which had ``before`` numbers open, has got or lost some."""
-        if more := len(session.open) - before:
-            self._add(session.owner, more)
+    def add(self, owner: str, more: int) -> None:
+        """A session of this owner has so many numbers more that are open; below 0: fewer."""
+        if total := self.by_owner.get(owner, 0) + more:
+            self.by_owner[owner] = total
+        else:
+            self.by_owner.pop(owner, None)
 
     def end(self, session: Session | None, place: tuple[int, int]) -> None:
         """Take a number, as ``(topic, number)``, out of a session's open ones; no error if none has the number open."""
         if session is not None and place in session.open:
             del session.open[place]
-            self._add(session.owner, -1)
+            self.add(session.owner, -1)
 
     def belongs(self, session: Session, owner: str, most: int) -> None:
         """A session comes to an owner with its open numbers. ``most``: how many the owner may have; 0: any."""
-        if owner != session.owner and (count := len(session.open)):
-            self._add(session.owner, -count)
-            self._add(owner, count)
+        if owner != session.owner:
+            self.add(session.owner, -len(session.open))
+            self.add(owner, len(session.open))
         session.owner, session.max_owned = owner, most
 
     def bound(self, session: Session, its: int) -> tuple[int, int]:
@@ -55,10 +57,3 @@ class OpenNumbers:
         if session.max_owned:
             most = len(session.open) + session.max_owned - self.by_owner.get(session.owner, 0)
         return (its, 0) if 0 < its <= most else (most, session.max_owned)
-
-    def _add(self, owner: str, count: int) -> None:
-        total = self.by_owner.get(owner, 0) + count
-        if total:
-            self.by_owner[owner] = total
-        else:
-            del self.by_owner[owner]

@@ -334,7 +334,7 @@ class Reordering:
         for session in state.sessions.values():
             before = len(session.open)
             session.open = {place: None for place in session.open if place[0] not in left}
-            state.open_numbers.recount(session, before)
+            state.open_numbers.add(session.owner, len(session.open) - before)
             session.passed_on, session.earlier = 0, None
             session.vouched = {}  # the last number of each topic further down is known now
             for topic in left.intersection(session.used):

@@ -33,9 +33,6 @@ TOLD_IN_A_SECOND = 50_000
 not told asks: one publisher that takes everything back must not keep the stage busy."""
 TOLD_COST = 10
 
-Run = tuple[int, int, int]
-"""A topic, and the first and last of its numbers."""
-
 
 class Settling:
     """The department of a stage that knows the state of each number."""
@@ -55,58 +52,57 @@ class Settling:
         # a session that ended (R12) left nothing pending, but its client must hear what was abandoned
         session = self._state.sessions.get(key) or Session(*key)
         late: list[int] = []
-        elsewhere: dict[int, tuple[list[int], ...]] = {}
-        for at, (told, to) in enumerate(_outcomes(command)):
+        for told, to in _outcomes(command):
             if told:  # of most only some were confirmed
-                runs = list(triples(told, strict=False))
-                late += self._settle_all(session, runs, to)
-                self._sort_out(session, runs, at, elsewhere)
-        for stage, lists in elsewhere.items():
-            self._outbox.send(stage, SettleRide(*key, command.request, *lists))
+                late += self._settle_all(session, told, to)
+        if self._state.homes_epoch > 1:  # else no topic ever moved
+            self._pass_on(session, command)
         answer = Settled(self._state.index, self._outbox.epoch, command.request, late)
         self._outbox.reply(command.client_id, command.incarnation, answer)
-        self._tell_void()
+        if self._void:
+            self._tell_void()
 
-    def _sort_out(
-        self, session: Session, runs: Iterable[Run], at: int, elsewhere: dict[int, tuple[list[int], ...]]
-    ) -> None:
+    def _pass_on(self, session: Session, command: SettleNumbers) -> None:
         """Send outcomes of numbers on to the new home of a topic that moved away (R14). It does so if the session had
         numbers of the topic here, for no more than it may have had: rides are kept until taken, and the new home may
         be away. What is not passed on stays pending there, and is given up in the end: skipped and told as a gap, as
         it may have been delivered (R16)."""
         topics, here = self._state.topics, self._state.index
-        for topic, first, last in runs:
-            manager = topics.get(topic)
-            if manager is None or manager.stage == here or not manager.moved or manager.id not in session.used:
-                continue
-            if session.passed_on < MAX_PASSED_ON:
-                session.passed_on += 1
-                elsewhere.setdefault(manager.stage, ([], [], []))[at].extend((topic, first, last))
+        elsewhere: dict[int, tuple[list[int], ...]] = {}
+        for at, (told, _) in enumerate(_outcomes(command)):
+            for topic, first, last in triples(told, strict=False):
+                manager = topics.get(topic)
+                if manager is None or manager.stage == here or not manager.moved or manager.id not in session.used:
+                    continue
+                if session.passed_on < MAX_PASSED_ON:
+                    session.passed_on += 1
+                    elsewhere.setdefault(manager.stage, ([], [], []))[at].extend((topic, first, last))
+        for stage, lists in elsewhere.items():
+            self._outbox.send(stage, SettleRide(command.client_id, command.incarnation, command.request, *lists))
 
     def settled_elsewhere(self, ride: SettleRide) -> None:
         """A topic's former home passes on what it was told. It has answered; only what is late is still to be said."""
         key = (ride.client_id, ride.incarnation)
         session = self._state.sessions.get(key) or Session(*key)
-        late = [
-            part for told, to in _outcomes(ride) for part in self._settle_all(session, triples(told, strict=False), to)
-        ]
+        late = [part for told, to in _outcomes(ride) for part in self._settle_all(session, told, to)]
         if late:
             answer = Settled(self._state.index, self._outbox.epoch, ride.request, late)
             self._outbox.reply(ride.client_id, ride.incarnation, answer)
         self._tell_void()
 
-    def _settle_all(self, session: Session, runs: Iterable[Run], to: NumberState) -> list[int]:
-        """Settle numbers; return those that were given up before (flat pairs)."""
-        topics, here = self._state.topics, self._state.index
+    def _settle_all(self, session: Session, told: list[int], to: NumberState) -> list[int]:
+        """Settle numbers (flat triples); return those that were given up before (flat pairs)."""
+        state, had = self._state, len(session.open)
+        topics, here, tally = state.topics, state.index, state.tally
         late: list[int] = []
         settled = 0
-        for topic, first, last in runs:
+        for topic, first, last in triples(told, strict=False):
             manager = topics.get(topic)
             if manager is not None and manager.stage == here:
                 first = first if first > manager.expired else manager.expired + 1
                 last = last if last < manager.number else manager.number
                 settled += self._settle_run(session, manager, range(first, last + 1), to, late)
-        tally = self._state.tally
+        state.open_numbers.add(session.owner, len(session.open) - had)
         tally.late += len(late) // 2
         if to is _CONFIRMED:
             tally.confirmed += settled
@@ -122,30 +118,26 @@ class Settling:
         """Settle numbers of one topic; return how many, and add those that were given up before. Numbers of another
         session are left alone, and what comes behind one: who gives a range says that all of it is its own, and may not
         have this stage walk through what others have."""
-        topic, head, settled, still_open, before = manager.id, 0, 0, session.open, len(late)
-        client_id, incarnation, records = session.client_id, session.incarnation, manager.records
-        is_confirm, confirmed, had = to is _CONFIRMED, 0, len(still_open)
+        topic, head, settled, before = manager.id, 0, 0, len(late)
+        key, take = (session.client_id, session.incarnation), session.open.pop
+        records, is_confirm = manager.records, to is _CONFIRMED
         for number in numbers:
-            record = records.get(number)
-            if record is None or record.incarnation != incarnation or record.client_id != client_id:
-                break
-            if record.state is _PENDING:
-                still_open.pop((topic, number), None)
+            if take((topic, number), False) is None:  # it was open
+                settled += 1
                 if is_confirm:  # what manager.settle does then
-                    record.state, head = _CONFIRMED, number
-                    confirmed += 1
-                elif (became := manager.settle(record, to)) is _CONFIRMED:
+                    records[number].state, head = _CONFIRMED, number
+                elif (became := manager.settle(records[number], to)) is _CONFIRMED:
                     head = number
                 elif became is NumberState.VOID:
                     self._void.setdefault(topic, []).append(number)
-                settled += 1
+            elif (record := records.get(number)) is None or (record.client_id, record.incarnation) != key:
+                break
             elif to is NumberState.ABANDONED:
                 continue  # nothing comes too late for that
             elif record.state is NumberState.ABANDONED or (is_confirm and record.state is NumberState.VOID):
                 late += (topic, number)
-        self._state.open_numbers.recount(session, had)
         if is_confirm:
-            manager.confirmed += confirmed
+            manager.confirmed += settled
             manager.late += (len(late) - before) // 2
         if head > manager.head:
             self._raise_head(manager, head)
@@ -266,7 +258,7 @@ class Settling:
             else:
                 state.tally.abandoned += 1
             del session.open[topic, number]
-        state.open_numbers.recount(session, before)
+        state.open_numbers.add(session.owner, len(session.open) - before)
         return done
 
     def next_deadline(self) -> int | None:

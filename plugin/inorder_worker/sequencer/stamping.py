@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from msgspec.structs import replace
 
 from inorder.protocol.pairs import firsts, name_once
@@ -51,27 +54,25 @@ class Stamping:
             # R1: of an unknown incarnation, never numbered
             self._outbox.timestamps(key).forgotten.extend(event.counter for event in command.events)
             return
+        state, events = self._state, iter(command.events)
         session.forget_below(command.low)
-        events = self._ending.admitted(session, command)
-        topics, here, overlaps = self._state.topics, self._state.index, self._state.overlaps
+        if command.refusals != session.refusals and not self._ending.has_heard(session, command):
+            self._ending.refuse(session, command, events)
+            return
+        topics, here, overlaps, endings = state.topics, state.index, state.overlaps, state.endings
         frame: Timestamps | None = None
         room, before = 0, len(session.open)
-        most, owned = self._state.open_numbers.bound(session, session.max_open)
+        most, owned = state.open_numbers.bound(session, session.max_open)
         forgotten_below = session.forgotten_below
         for event in events:
-            counter, manager = event.counter, topics.get(event.topic)
-            if manager is not None and manager.stage > here:
-                self._outbox.timestamps(key).forgotten.append(counter)
+            counter, topic = event.counter, event.topic
+            manager = topics.get(topic)
+            if manager is None or manager.stage != here or topic in endings:
+                self._not_numbered_here(session, command, event, events)
             elif counter in session.answers:  # also below the mark: a hello raises it, for what is not known here
                 self._answer_again(key, session, event)
-            elif (
-                manager is None
-                or counter < forgotten_below
-                or ((event.after or event.required) and not self._may_enter(session, event))
-            ):
+            elif counter < forgotten_below or ((event.after or event.required) and not self._may_enter(session, event)):
                 self._outbox.timestamps(key).forgotten.append(counter)
-            elif manager.stage != here:
-                self._send_up(session, manager, event)
             elif len(session.open) >= most:
                 self._outbox.refused(key, counter, owned)
             elif (complete := self._number(session, manager, counter, here, event)) is not None:
@@ -81,10 +82,30 @@ class Stamping:
                 if overlaps.ticked and (ticks := manager.records[complete.number].ticks):
                     frame.ticks.append((counter, *ticks))
                 room -= len(complete.deps)
-        self._state.open_numbers.recount(session, before)
-        session.keep_answers(self._state.settings.answers_kept, topics)
-        if len(events) < len(command.events):
-            self._ending.refuse(session, command, len(events))
+        state.open_numbers.add(session.owner, len(session.open) - before)
+        session.keep_answers(state.settings.answers_kept, topics)
+
+    def _not_numbered_here(
+        self, session: Session, command: Create, event: NewEvent, behind: Iterator[NewEvent]
+    ) -> None:
+        """Answer a request of a topic with another home, or with none any more; or send it up."""
+        state, counter, manager = self._state, event.counter, self._state.topics.get(event.topic)
+        key = (session.client_id, session.incarnation)
+        is_below = manager is not None and manager.stage > state.index
+        if counter in session.answers and not is_below:
+            self._answer_again(key, session, event)
+        elif counter >= session.forgotten_below and command.refusals >= 0 and state.has_ended(event.topic):
+            self._ending.refuse(session, command, chain([event], behind))
+        elif (
+            manager is None
+            or is_below
+            or counter < session.forgotten_below
+            or state.has_ended(event.topic)  # its client knows no refusals, nor events of its own there (see may_end)
+            or not self._may_enter(session, event)
+        ):
+            self._outbox.timestamps(key).forgotten.append(counter)
+        else:
+            self._send_up(session, manager, event)
 
     def _may_enter(self, session: Session, event: NewEvent) -> bool:
         """Tell whether all that the event follows (R19) can be known, and does exist."""
@@ -116,30 +137,12 @@ class Stamping:
         """R19: the request entered below its topic's stage, behind its publisher's earlier ones; it rides up. Of one
         that is asked again its home knows what it follows; what is said of that now nobody has looked at."""
         session.answers[event.counter] = (manager.id, 0)
-        after = ([] if again else event.after) + session.follow(manager.id, event.counter)
-        self._outbox.up(
-            StampRide(
-                client_id=session.client_id,
-                incarnation=session.incarnation,
-                counter=event.counter,
-                entry=self._state.index,
-                topic=manager.id,
-                home=manager.stage,
-                number=0,
-                after=after,
-                deps=[],
-                top=0,
-                in_payload=False,
-                low=session.low,
-                again=again,
-                content=None if again else event.content,
-                max_open=session.max_open,
-                required=event.required,
-                proves=session.proves,
-                owner=session.owner,
-                max_owned=session.max_owned,
-            )
-        )
+        ride = _ride(session, manager, event.counter, self._state.index)
+        ride.after = ([] if again else event.after) + session.follow(manager.id, event.counter)
+        ride.again, ride.content = again, None if again else event.content
+        ride.low, ride.required = session.low, event.required
+        ride.owner, ride.max_open, ride.max_owned = session.owner, session.max_open, session.max_owned
+        self._outbox.up(ride)
 
     # -- the home stage (R1) -----------------------------------------------------------------------------------
 
@@ -156,20 +159,24 @@ class Stamping:
         deps: list[int] = []
         group = its.group or state.group(its)
         parted = self._filling.fill(manager, its, group, number, deps)
-        top, required, since = self._way(session, manager, group, parted, asked.required)
+        top = self._top_of(group, parted) if parted else group.top
+        if asked.required:
+            top = min(top, *firsts(asked.required))
         ticks = self._first_ticks(manager, group, parted) if group.has_ticks else ()
         after = asked.after + manager.follows if manager.follows else asked.after
-        used = session.used  # of the first event since somebody subscribed members of the group count, too
-        if after or group.neighbours or used.get(topic, _NEVER)[0] < session.used_before(state.begun):
+        used = session.used
+        since = used.get(topic, _NEVER)[0]
+        # of the first event since somebody subscribed members of the group count, too
+        if after or group.neighbours or session.begun != state.begun or since < session.before:
             top = min(top, self._following.add(session, manager, counter, its, group, after, deps))
         else:  # nobody reads what it may follow, together with it
             used.pop(topic, None)
             used[topic] = (counter, number)
-        client_id, incarnation = session.client_id, session.incarnation
-        in_payload = bool(group.plain) and bool(group.plain >> topic & 1)
+        in_payload = group.plain > 0 and group.plain >> topic & 1 > 0
         complete = top == state.index
         known = deps if complete else None
         is_logged = manager.logged and self._log.numbered(manager, number, known, ticks, asked.content, counter)
+        client_id, incarnation = session.client_id, session.incarnation
         manager.records[number] = NumberRecord(
             client_id, incarnation, counter, topic, number, known, _PENDING, state.now, in_payload, is_logged, ticks
         )
@@ -183,41 +190,16 @@ class Stamping:
         if complete:
             return StampedEvent(counter, topic, number, deps, in_payload)
         manager.riding[number] = -1
-        self._outbox.up(
-            StampRide(
-                client_id=client_id,
-                incarnation=incarnation,
-                counter=counter,
-                entry=entry,
-                topic=topic,
-                home=state.index,
-                number=number,
-                after=[],
-                deps=deps,
-                top=top,
-                in_payload=in_payload,
-                required=required,
-                since=since,
-                proves=session.proves,
-                ticks=ticks,
-            )
-        )
+        ride = _ride(session, manager, counter, entry)
+        ride.number, ride.deps, ride.top, ride.ticks = number, deps, top, ticks
+        ride.in_payload, ride.required, ride.since = in_payload, asked.required, since
+        self._outbox.up(ride)
         return None
 
     def _first_ticks(self, manager: TopicManager, group: Group, parted: int) -> Ticks:
         """Return the ticks (R23) of the event that was just numbered."""
         others = (group.fills | group.above) & ~(1 << manager.id)
         return first_ticks(self._state, is_grouped=bool(others or parted))
-
-    def _way(
-        self, session: Session, manager: TopicManager, group: Group, parted: int, required: list[int]
-    ) -> tuple[int, list[int], int]:
-        """Return a timestamp's highest stage, the events that stages above must know for it, and the counter of its
-        publisher's last event in the topic, if there are such (R19)."""
-        top = self._top_of(group, parted) if parted else group.top
-        if required and (highest := min(firsts(required))) < self._state.index:
-            return min(top, highest), required, session.used.get(manager.id, _NEVER)[0]
-        return top, [], 0
 
     def _top_of(self, group: Group, parted: int) -> int:
         """Return the last stage that has something to fill in: also of what has left the group (R10)."""
@@ -272,7 +254,7 @@ class Stamping:
             self._outbox.send(ride.entry, _completion(ride, refused))
         else:
             complete = self._number(session, manager, counter, ride.entry, ride)
-            self._state.open_numbers.recount(session, before)
+            self._state.open_numbers.add(session.owner, len(session.open) - before)
             session.keep_answers(self._state.settings.answers_kept, self._state.topics)
             if complete is not None:
                 ticks = manager.records[complete.number].ticks
@@ -381,6 +363,24 @@ class Stamping:
             frame = self._outbox.stamped(key, event, ride.ticks)
             if ride.top >= 0:
                 frame.tops += (ride.counter, ride.top)
+
+
+def _ride(session: Session, manager: TopicManager, counter: int, entry: int) -> StampRide:
+    """Return a ride for a request of a session, of which nothing is filled in."""
+    return StampRide(
+        client_id=session.client_id,
+        incarnation=session.incarnation,
+        counter=counter,
+        entry=entry,
+        topic=manager.id,
+        home=manager.stage,
+        number=0,
+        after=[],
+        deps=[],
+        top=0,
+        in_payload=False,
+        proves=session.proves,
+    )
 
 
 def _completion(ride: StampRide, event: StampedEvent, ticks: Ticks = ()) -> CompleteRide:

@@ -233,7 +233,7 @@ class Session(msgspec.Struct):
             return
         # the shorter of the two walks: a client may name any mark, and must not make this stage count up to it
         span = range(self.low, low)
-        for counter in span if len(span) < len(self.answers) else [each for each in self.answers if each < low]:
+        for counter in span if len(span) <= len(self.answers) else [each for each in self.answers if each < low]:
             self.answers.pop(counter, None)
         self.low = low
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.core.cluster import Cluster
 
+from inorder_worker.sequencer.commands import AnyCommand, Effect
 from inorder_worker.sequencer.hand_over import HandOver
 from inorder_worker.sequencer.moved import MovedSession
 from inorder_worker.sequencer.rides import SwitchRide
+from inorder_worker.sequencer.stage import Stage
 
 
 def test_rides_have_a_bounded_size_however_much_sessions_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +44,26 @@ def test_numbers_that_come_with_a_topic_count_among_those_that_a_stage_keeps() -
     kept = [{each.name: len(each.records) for each in stage._state.topics.values()} for stage in cluster.stages]
     assert kept == [{"a": 0, "b": 1}, {"a": 2, "b": 0}]
     assert [stage._state.kept for stage in cluster.stages] == [1, 2]
+
+
+def test_r14_numbers_that_come_are_kept_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch itself takes none of them, so no step of a hand-over has most of the work."""
+    monkeypatch.setattr("inorder_worker.sequencer.hand_over.RIDE_PARTS", 200)
+    cluster = Cluster({"a": 0, "b": 1}, stages=2)
+    cluster.open("p")
+    for _ in range(100):
+        cluster.settle("p", "b", [cluster.stamp("p", "b").number])
+    state, step, kept = cluster.stages[0]._state, Stage.step, dict[int, bool]()
+
+    def noted(self: Stage, command: AnyCommand, now: int) -> list[Effect]:
+        effects = step(self, command, now)
+        if state.switch is not None:
+            kept[len(state.topics[2].records)] = any(part.records for part in state.switch.parts)
+        return effects
+
+    monkeypatch.setattr(Stage, "step", noted)
+    cluster.reorder("b", "a")
+    cluster.run()
+    assert len(kept) > 4
+    assert not any(kept.values())
+    assert [each.number for each in cluster.ask("b", 1, 100).answers] == list(range(1, 101))

@@ -23,6 +23,7 @@ from inorder.protocol.wire import (
     Topics,
     TopicStart,
 )
+from inorder_worker.sequencer import hand_over
 from inorder_worker.sequencer.commands import (
     Create,
     CreateTopics,
@@ -675,8 +676,6 @@ def test_r8_what_topics_followed_before_they_part_is_a_base() -> None:
 
 
 def test_r14_a_large_hand_over_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from inorder_worker.sequencer import hand_over
-
     monkeypatch.setattr(hand_over, "RIDE_PARTS", 50)
     cluster = _cluster()
     cluster.all_subscribe(("s1", "s2"), "a", "b", "c")
@@ -731,7 +730,10 @@ def _run(crash_at: int, snapshots: bool) -> tuple[CrashingCluster, int]:
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_r14_any_stage_may_crash_at_any_step(snapshots: bool) -> None:
+@pytest.mark.parametrize("parts", [hand_over.RIDE_PARTS, 1])
+def test_r14_any_stage_may_crash_at_any_step(snapshots: bool, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between the parts of a hand-over, here of one number or one session each."""
+    monkeypatch.setattr(hand_over, "RIDE_PARTS", parts)
     cluster, began = _run(0, snapshots)
     last = cluster.steps
     assert last > began + 40

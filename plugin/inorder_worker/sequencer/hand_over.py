@@ -6,8 +6,9 @@ they used last (R19), their open numbers (R16).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from inorder_worker.sequencer.topic_manager import Session, TopicManager
 
 RIDE_PARTS = 100_000
 """Integers in one ride of a hand-over, about; what is beyond goes into the next one."""
+_deps_of = attrgetter("deps")
 
 
 class HandOver:
@@ -35,48 +37,61 @@ class HandOver:
             return
         new_part = partial(SwitchRide, order_epoch, ended_for=self._ended_for())
         part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-        for what, each, size in self._pieces(going):
+        for what, some, size in self._pieces(going):
             if room < 0 and what != "topics":
                 yield part
                 part, room = new_part(topics=[], records=[], sessions=[], ended=[]), RIDE_PARTS
-            getattr(part, what).append(each)
+            getattr(part, what).extend(some)
             room -= size
         yield part
 
-    def _pieces(self, going: list[TopicManager]) -> Iterator[tuple[str, Any, int]]:
-        """Yield the name of a list in a ride, what goes into that, and how many integers this has, about."""
-        for manager in going:
-            yield "topics", _moved_topic(manager), 5 + 2 * len(manager.log_base or ()) + len(manager.marks)
-            for record in manager.records.values():
-                yield "records", replace(record), 10 + len(record.deps or ())
+    def _pieces(self, going: list[TopicManager]) -> Iterator[tuple[str, Sequence[Any], int]]:
+        """Yield the name of a list in a ride, what goes into that, and how many integers this has, about. Records are
+        not copied: a sealed stage changes none, and forgets these when it is in the new order."""
+        together = max(1, RIDE_PARTS // 1_000)  # topics, or records, that are reckoned at once
+        for at in range(0, len(going), together):
+            managers = going[at : at + together]
+            topics = [_moved_topic(each) for each in managers]
+            yield "topics", topics, sum(5 + 2 * len(each.log_base or ()) + len(each.marks) for each in topics)
+            records = [each for manager in managers for each in manager.records.values()]
+            for first in range(0, len(records), together):
+                some = records[first : first + together]
+                yield "records", some, 10 * len(some) + sum(map(len, filter(None, map(_deps_of, some))))
         leaving = {each.id for each in going}
         for session in self._state.sessions.values():
             moved = _moved_session(session, leaving)
-            yield "sessions", moved, 8 + len(moved.answers) + len(moved.used) + len(moved.open)
+            yield "sessions", (moved,), 8 + len(moved.answers) + len(moved.used) + len(moved.open)
         for key, (mark, _) in self._state.ended.items():
-            yield "ended", (*key, mark), 4
+            yield "ended", ((*key, mark),), 4
 
     def _ended_for(self) -> int:
         """Return for how long this stage knows all the sessions that it has dropped."""
         state = self._state
         return max(1, state.now - state.ended_since) if state.ended_since else 0
 
+    def take_numbers(self, part: SwitchRide) -> SwitchRide:
+        """Keep the numbers and the sessions of a part; return the rest of it, for the switch.
+
+        So the switch has the less to do. Nobody asks for any of that before, for the stage is sealed, and not yet the
+        home of these topics. Records are copied, as their old home may have to send its own again.
+        """
+        topics, now = self._state.topics, self._state.now
+        for record in part.records:
+            topics[record.topic].records[record.number] = replace(record, created=now)
+        self._state.kept += len(part.records)
+        for moved in part.sessions:
+            self._take_session(moved)
+        return replace(part, records=[], sessions=[])
+
     def take(self, part: SwitchRide) -> None:
-        """Keep the state of topics that come here, and of their sessions. Timers start anew."""
-        state = self._state
+        """Keep the state of topics that come here now. Timers start anew."""
+        state, part = self._state, self.take_numbers(part)  # of a part that came under an earlier release
         for topic in part.topics:
             manager = state.topics[topic.id]
             manager.head, manager.expired = topic.head, topic.expired
             manager.marks, manager.mark_at = list(topic.marks), topic.mark_at
             manager.log_first, manager.log_base = topic.log_first, topic.log_base
             manager.confirmed, manager.void, manager.abandoned, manager.late = topic.counts
-        for record in part.records:
-            state.topics[record.topic].records[record.number] = replace(record, created=state.now)
-        state.kept += len(part.records)
-        for of in {each.topic for each in part.records}:
-            state.ages.note(of)
-        for moved in part.sessions:
-            self._take_session(moved)
         if state.ended_since >= 0 and (part.topics or part.ended):
             self._take_ended(part)
 
@@ -114,13 +129,18 @@ class HandOver:
         if part.ended_for:
             state.ended_since = max(state.ended_since, state.now - part.ended_for, 1)
 
-    def know_numbers(self, parts: Iterable[SwitchRide]) -> None:
-        """Note which events the numbers of topics that come were given to. A session that is here may have been dropped
-        where these come from (R1)."""
-        for record in (record for part in parts for record in part.records):
-            session = self._state.sessions.get((record.client_id, record.incarnation))
-            if session is not None and record.counter >= session.forgotten_below:
-                session.answers.setdefault(record.counter, (record.topic, record.number))
+    def came(self, topics: Iterable[TopicManager]) -> None:
+        """All of these topics is here: note how old their numbers are, and which events these were given to. A session
+        that is here may have been dropped where these come from (R1)."""
+        sessions = self._state.sessions
+        floors = {key: each.forgotten_below for key, each in sessions.items()}
+        for each in topics:
+            if each.records:
+                self._state.ages.note(each.id)
+            for number, record in each.records.items():
+                floor = floors.get(key := (record.client_id, record.incarnation))
+                if floor is not None and record.counter >= floor:
+                    sessions[key].answers.setdefault(record.counter, (each.id, number))
 
 
 def _moved_topic(manager: TopicManager) -> MovedTopic:

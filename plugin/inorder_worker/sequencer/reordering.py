@@ -116,10 +116,12 @@ class Reordering:
     def reorder(self, command: Reorder) -> None:
         """An operator's change arrives at the bottom stage."""
         session = command.client_id, command.incarnation
-        if refusal := self._refusal(command):
+        stages = [] if (refusal := self._refusal(command)) else self._placement(command.stages)
+        if not refusal and stages == self.placement():
+            refusal = "that is the present topic order"
+        if refusal:
             self._answer(session, command.request, refusal)
             return
-        stages = self._placement(command.stages)
         self.begin(Switch(command.order_epoch, stages, *session, command.request, by=command.by))
 
     def _refusal(self, command: Reorder) -> str:
@@ -141,8 +143,6 @@ class Reordering:
                     return f"topic {topic} ends"
                 if topic in state.pins and state.topics[topic].stage != stage:
                     return f"topic {topic} is pinned to stage {state.topics[topic].stage}"
-        if self._placement(command.stages) == self._placement([[]] * state.count):
-            return "that is the present topic order"
         return ""
 
     def placement(self) -> list[list[int]]:
@@ -279,10 +279,10 @@ class Reordering:
                 self._outbox.send(other, parts[-1])
 
     def take(self, origin: int, ride: SwitchRide) -> None:
-        """A part of another stage's hand-over."""
+        """A part of another stage's hand-over: most of it is kept at once, one part in a step."""
         switch = self._state.switch
         assert switch is not None, "a stage hands over only when all are sealed"
-        switch.parts.append(ride)
+        switch.parts.append(self._handing.take_numbers(ride))
         if not ride.more:
             switch.finished.add(origin)
             self._go_on(switch)
@@ -298,8 +298,10 @@ class Reordering:
         self._take_numbers(switch.parts)
         for part in switch.parts:
             self._handing.take(part)
-            self._moved.update(topic.id for topic in part.topics if topic.head)
-        self._handing.know_numbers(switch.parts)
+        mine = (state.topics[topic] for topic in switch.stages[state.index])
+        came = [each for each in mine if each.moved == switch.order_epoch]
+        self._moved.update(each.id for each in came if each.head)
+        self._handing.came(came)
         self._begin_groups_anew()
         self._sessions.restart_timers()
         told = self.moved([each for each in state.topics.values() if each.moved > since], since)
@@ -357,8 +359,9 @@ class Reordering:
         state, here = self._state, self._state.index
         state.overlaps.classes.place(state.on_stage[here], sum(state.on_stage[here + 1 :]))
         for manager in state.topics.values():
-            manager.filled, manager.base = 0, {}
-            manager.switched = manager.number
-            manager.idle_since, manager.is_retired = 0, False
-            manager.counted = manager.number
+            manager.filled = manager.idle_since = 0
+            if manager.base:
+                manager.base = {}
+            manager.switched = manager.counted = manager.number
+            manager.is_retired = False
         state.window_began = state.now

@@ -17,10 +17,12 @@ from tests.worker.raw_client import RawClient
 
 from inorder.errors import StoreCorrupt, StoreFull, StoreMoved, StoreReplaced
 from inorder.protocol.wire import CreateTimestamps, NewEvent
+from inorder_worker.sequencer.commands import LogTrim
 from inorder_worker.service import Worker
 from inorder_worker.service.following import recover
 from inorder_worker.store import sqlite_file
 from inorder_worker.store.journal import Batch, Member
+from inorder_worker.store.log_rows import LogRow
 from inorder_worker.store.restoring import renew
 from inorder_worker.store.sql_journal import SqlJournal
 from inorder_worker.store.sqlite_place import cannot_open
@@ -460,6 +462,20 @@ def test_a_store_on_a_read_only_volume_is_read(tmp_path: Path, monkeypatch: pyte
 
 
 # -- room ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_deleted_is_not_written(tmp_path: Path) -> None:
+    """Debian's SQLite zeroes it: on a small disk event logs that are cut would fill the log, and be cut no more."""
+    path = tmp_path / "inorder.db"
+    journal = SqlJournal(f"sqlite:///{path}")
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+    journal.append([Batch(0, epoch, 1, b"x")], [LogRow(7, at, 1, [], b"x" * 60_000) for at in range(1, 41)])
+    journal._store.run(lambda connection: connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one())
+    journal.append([Batch(0, epoch, 2, b"x")], [LogTrim(7, 39)])
+    assert (tmp_path / "inorder.db-wal").stat().st_size < 500_000 < 40 * 60_000
+    assert verify(f"sqlite:///{path}").logs == {7: 1}
+    journal.close()
 
 
 def test_the_log_never_fills_what_it_needs_to_be_taken_up(

@@ -358,6 +358,7 @@ class SqlConnection:
     def _prepare_sqlite(self, connection: sa.Connection) -> None:
         for pragma in (
             f"busy_timeout={_BUSY_WAIT_MS}", "synchronous=FULL", "cache_size=-8192", f"journal_size_limit={_LOG_KEPT}",
+            "secure_delete=OFF",  # Debian's SQLite would write all that is deleted to the log, as zeros
             "schema_version",  # reads: from here on the log and its index are those that we have open
         ):  # fmt: skip
             connection.exec_driver_sql(f"PRAGMA {pragma}")

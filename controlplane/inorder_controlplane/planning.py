@@ -107,25 +107,27 @@ class PresentOrder:
         if len(stages) != len(self.stages):
             faults.append(Fault("stages", f"there are {len(self.stages)} stages, not {len(stages)}"))
         seen: set[int] = set()
-        repeated, unknown = [], []
+        repeated, unknown = list[tuple[int, int]](), list[tuple[int, int]]()
         for at, stage in enumerate(stages):
             for place, topic in enumerate(stage):
-                where = f"stages.{at}.{place}"
                 if topic not in self._topics:
-                    unknown.append(Fault(where, f"there is no topic {topic}"))
+                    unknown.append((at, place))
                 elif topic in seen:
-                    repeated.append(Fault(where, f"topic {self._name(topic)} is named twice"))
+                    repeated.append((at, place))
                 seen.add(topic)
-        missing = [
-            Fault("stages", f"topic {self._name(topic)} is missing")
-            for stage in self.stages
-            for topic in stage
-            if topic not in seen
-        ]
-        for kind in (unknown, repeated, missing):
-            faults += kind[:MAX_ERRORS]
-            if len(kind) > MAX_ERRORS:
-                faults.append(Fault("stages", f"and {len(kind) - MAX_ERRORS} more like that"))
+        missing = [topic for stage in self.stages for topic in stage if topic not in seen]
+        # a body may have ten thousand times as many as are told
+        no_topics = [f"there is no topic {stages[at][place]}" for at, place in unknown[:MAX_ERRORS]]
+        twice = [f"topic {self._name(stages[at][place])} is named twice" for at, place in repeated[:MAX_ERRORS]]
+        lacking = [Fault("stages", f"topic {self._name(topic)} is missing") for topic in missing[:MAX_ERRORS]]
+        for count, told in (
+            (len(unknown), _at(unknown, no_topics)),
+            (len(repeated), _at(repeated, twice)),
+            (len(missing), lacking),
+        ):
+            faults += told
+            if count > MAX_ERRORS:
+                faults.append(Fault("stages", f"and {count - MAX_ERRORS} more like that"))
         if faults:
             raise NotAnOrder(faults)
         return [list(each) for each in stages]
@@ -208,6 +210,10 @@ class PresentOrder:
 
     def _name(self, topic: int) -> str:
         return f"{topic} ({self._topics[topic].label})"
+
+
+def _at(places: Sequence[tuple[int, int]], messages: Sequence[str]) -> list[Fault]:
+    return [Fault(f"stages.{at}.{place}", message) for (at, place), message in zip(places, messages, strict=False)]
 
 
 def moves_between(

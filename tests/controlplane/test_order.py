@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.controlplane.conftest import assert_problem
 from tests.controlplane.live import Live, live_site
 
 from inorder.protocol.wire import Frame, OrderChanged
+from inorder_controlplane.planning import Plan, PresentOrder
 from inorder_worker.sequencer.state import Switch
 
 
@@ -88,6 +90,25 @@ async def test_what_is_no_order_is_named(live: Live, body: Any, errors: dict[str
 async def test_what_is_no_change_at_all(live: Live, body: Any) -> None:
     answer = await live.client("viewer").post("/api/v1/order/preview", json=body)
     assert_problem(answer, "invalid")
+
+
+async def test_what_a_change_does_is_found_out_beside_the_event_loop(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ten thousand topics it takes a tenth of a second, in which the worker beside would answer nobody."""
+    threads = set[int]()
+    plan = PresentOrder.plan
+
+    def noted(*arguments: Any) -> Plan:
+        threads.add(threading.get_ident())
+        return plan(*arguments)
+
+    monkeypatch.setattr(PresentOrder, "plan", noted)
+    body = {"stages": [["2"], ["1"], ["3", "4", "5"]]}
+    preview = await live.client("viewer").post("/api/v1/order/preview", json=body)
+    assert (await live.edit("PUT", "/order", body)).status_code == preview.status_code == 200
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_preview_tells_and_changes_nothing(live: Live) -> None:

@@ -50,6 +50,11 @@ def test_a_refusal_names_a_bounded_number_of_topics() -> None:
     found = faults(present([list(range(1, 1001))]).whole, [[]])
     assert len(found) == MAX_ERRORS + 1
     assert found[-1] == Fault("stages", "and 900 more like that")
+    found = faults(present([[1]]).whole, [[1, *[1] * 1000, *range(2, 1002)]])
+    assert found[:: MAX_ERRORS + 1] == [
+        Fault("stages.0.1001", "there is no topic 2"), Fault("stages.0.1", "topic 1 (m:t1) is named twice"),
+    ]  # fmt: skip
+    assert found[MAX_ERRORS :: MAX_ERRORS + 1] == [Fault("stages", "and 900 more like that")] * 2
 
 
 def test_a_swap_changes_two_places() -> None:

@@ -40,7 +40,7 @@ from inorder_controlplane.problems import Problem
 from inorder_controlplane.survey import refs_of
 from inorder_controlplane.watching import watching_of
 from inorder_worker.admin import Automatic as AutomaticMode
-from inorder_worker.admin import Cluster
+from inorder_worker.admin import Cluster, TopicState
 from inorder_worker.store.history import History, OrderRow
 
 router = APIRouter(prefix="/order", tags=["order"])
@@ -76,8 +76,7 @@ async def get_order(_: Viewer, cluster: ClusterDep, response: Response) -> Order
 async def preview_order(_: Viewer, change: OrderChange, cluster: ClusterDep) -> Preview:
     """Return the effects of a change without making it: moved topics, and stages per timestamp."""
     now = await cluster.order()
-    order, refs = await _present(cluster, now)
-    plan = _planned(order, change)
+    _order, refs, plan = await _planned(cluster, now, change)
     return Preview(
         order_epoch=str(now.order_epoch),
         moves=moves_of(plan.moves, refs),
@@ -99,8 +98,8 @@ async def put_order(
     async with context.edits:
         now, automatic = await asyncio.gather(cluster.order(), cluster.automatic())
         require_match(request, order_etag(now, automatic))
-        order, _ = await _present(cluster, now)
-        stages = _planned(order, change).stages
+        order, _, plan = await _planned(cluster, now, change)
+        stages = plan.stages
         if stages == order.stages:
             return OrderChanged(order_epoch=str(now.order_epoch))
         if fixed := set(order.fixed(stages)):
@@ -170,8 +169,22 @@ def _automatic(mode: AutomaticMode) -> Automatic:
 # -- inside ------------------------------------------------------------------------------------------------------------
 
 
-async def _present(cluster: Cluster, now: TopicOrder) -> tuple[PresentOrder, dict[int, TopicRef]]:
-    known = {each.id: each for each in await cluster.topics()}
+async def _planned(
+    cluster: Cluster, now: TopicOrder, change: WholeOrder | Swap | Move
+) -> tuple[PresentOrder, dict[int, TopicRef], Plan]:
+    """Return the present order, its topics, and the effects of a change. That takes up to a second of a processor:
+    it is done beside the event loop, which may be a worker's, too. Raises Problem."""
+    states = await cluster.topics()
+
+    def planned() -> tuple[PresentOrder, dict[int, TopicRef], Plan]:
+        order = _present(now, states)
+        return order, refs_of(now), _plan(order, change)
+
+    return await asyncio.to_thread(planned)
+
+
+def _present(now: TopicOrder, states: Sequence[TopicState]) -> PresentOrder:
+    known = {each.id: each for each in states}
     pinned = set(now.pinned)
     topics: dict[int, Ordered] = {}
     for each in now.topics:
@@ -184,14 +197,14 @@ async def _present(cluster: Cluster, now: TopicOrder) -> tuple[PresentOrder, dic
             rate=state.rate if state is not None and state.is_reached else None,
             group=() if state is None else state.group,
         )
-    return PresentOrder(_ids(now), topics), refs_of(now)
+    return PresentOrder(_ids(now), topics)
 
 
 def _ids(order: TopicOrder) -> list[list[int]]:
     return [[each.id for each in topics] for topics in order.by_stage()]
 
 
-def _planned(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
+def _plan(order: PresentOrder, change: WholeOrder | Swap | Move) -> Plan:
     """Return the effects of a change. Raises Problem."""
     try:
         match change:

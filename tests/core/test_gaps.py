@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inorder.endpoint.barriers import CaughtUp
 from inorder.endpoint.gaps import MAX_ASKED, MAX_MOMENTS, JumpedNumbers, MissingNumbers, NumberSet
+from inorder.endpoint.reader import TopicReader
 
 
 def _missing(clock: int = 0) -> MissingNumbers:
@@ -180,3 +183,21 @@ def test_moments_at_which_numbers_became_known_are_bounded_and_none_is_early() -
     late = missing.learned_at(2 * MAX_MOMENTS)
     assert late is not None
     assert late >= 2 * MAX_MOMENTS
+
+
+def test_a_topic_of_which_nothing_is_missing_takes_no_room_for_what_is() -> None:
+    """Who subscribes to ``#`` makes thousands of them at once, and the collector looks at each of their parts. Whoever
+    needs a part has one of its own."""
+    idle, busy = (TopicReader(topic, 0, CaughtUp("", interval=1.0, patience=1.0)) for topic in (1, 2))
+    parts = [
+        part
+        for owner in (idle.missing, idle.jumped, idle.passed, idle.restored, idle.given_up)
+        for each in type(owner).__slots__
+        if gc.is_tracked(part := getattr(owner, each)) and not isinstance(part, CaughtUp)
+    ]
+    for reader in (idle, busy):
+        reader.missing.asked(1.0)
+        reader.missing.learn(5, 1.0)
+    assert len({id(part) for part in parts}) <= 1
+    assert [idle.missing.answered(), idle.missing.answered()] == [1.0, None]
+    assert (busy.missing.answered(), busy.missing.learned_at(5)) == (1.0, 1.0)

@@ -151,9 +151,10 @@ class Beginnings:
 
     def _learn_head(self, topic: int, now: float) -> None:
         """Mark numbers as missing that a head, or a given-up number, told before the topic's clock was known."""
-        reader, known = self._turns.readers[topic], self._unbegun.topics.get(topic)
-        self._turns.learn(reader, reader.given_up.highest, now)
-        self._turns.take_head(reader, 0 if known is None else known.head, now)
+        if (known := self._unbegun.topics.get(topic)) is not None:
+            reader = self._turns.readers[topic]
+            self._turns.learn(reader, reader.given_up.highest, now)
+            self._turns.take_head(reader, known.head, now)
 
     # -- topics that end ---------------------------------------------------------------------------------------
 

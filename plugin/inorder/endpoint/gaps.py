@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Container
 from copy import copy
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from inorder.endpoint.barriers import PRECISION, CaughtUp, Sparing
 from inorder.protocol.pairs import pairs
@@ -35,6 +35,11 @@ MAX_UNANSWERED = 16
 """Questions of one topic whose answers are told apart; each lost answer delays the next verdicts by one question."""
 MAX_PASSED = 1_000
 """Ranges of numbers in one topic that were passed over and may still come late; beyond, the lowest are forgotten."""
+
+_NOTHING: deque[Any] = deque(maxlen=0)
+"""Of all topics of which nothing was missing yet. Most never get one of their own, which takes 600 bytes."""
+_NO_RANGES = cast("list[Any]", ())
+"""The same: whoever adds some makes a list."""
 
 
 class Confirmed(NamedTuple):
@@ -92,11 +97,11 @@ class MissingNumbers:
         self.confirmed: dict[int, Confirmed] = {}
         self.wanted: dict[int, list[int] | None] = {}
         self._fetch_at: float | None = None  # a question to the log is on its way until then
-        self._learned: deque[tuple[int, float, float]] = deque()  # number, when, when by the broker's time
+        self._learned: deque[tuple[int, float, float]] = _NOTHING  # number, when, when by the broker's time
         self._pending_at = -inf  # by the broker's time
         self._next_ask: float | None = None
         self.unasked_at: float | None = None
-        self._asked: deque[float] = deque(maxlen=MAX_UNANSWERED)
+        self._asked: deque[float] = _NOTHING
         self._run_start = self._run_end = 0
 
     def learn(self, number: int, now: float) -> bool:
@@ -106,12 +111,15 @@ class MissingNumbers:
         self.known = number
         if self._learned and (self._learned[-1][1] == now or len(self._learned) >= MAX_MOMENTS):
             self._learned.pop()  # one entry for what one moment taught
+        if self._learned.maxlen == 0:
+            self._learned = deque()
         self._learned.append((number, now, self.broker.at(now)))
         return True
 
     def vouch(self, number: int) -> None:
         """A worker told that ``number`` exists."""
-        self.vouched = max(self.vouched, number)
+        if number > self.vouched:
+            self.vouched = number
 
     def forget_from(self, number: int, now: float) -> None:
         """``number`` and higher ones were never issued. The lower ones were: those that only a forged number made
@@ -126,6 +134,8 @@ class MissingNumbers:
 
     def asked(self, now: float) -> None:
         """A question about this topic leaves."""
+        if self._asked.maxlen == 0:
+            self._asked = deque(maxlen=MAX_UNANSWERED)
         self._asked.append(now)
 
     def answered(self) -> float | None:
@@ -306,7 +316,7 @@ class NumberSet:
     __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int]] = _NO_RANGES
 
     def __contains__(self, number: int) -> bool:
         at = self._at(number)
@@ -323,6 +333,9 @@ class NumberSet:
     def add(self, number: int, last: int | None = None) -> None:
         """Take a number into the set, or all up to ``last``."""
         first, last = number, number if last is None else last
+        if not self._ranges:
+            self._ranges = [(first, last)]
+            return
         begin = self._at(first - 1)
         if begin < 0 or self._ranges[begin][1] < first - 1:
             begin += 1
@@ -343,7 +356,8 @@ class NumberSet:
 
     def keep(self, most: int) -> None:
         """Forget the lowest ranges where there are more than so many."""
-        del self._ranges[: max(0, len(self._ranges) - most)]
+        if len(self._ranges) > most:
+            del self._ranges[: len(self._ranges) - most]
 
     def describe(self) -> list[tuple[int, int]]:
         """Return the ranges, the lowest first."""
@@ -360,7 +374,7 @@ class JumpedNumbers:
     __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int, float]] = []
+        self._ranges: list[tuple[int, int, float]] = _NO_RANGES
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
@@ -372,6 +386,8 @@ class JumpedNumbers:
     def add(self, first: int, last: int, skipped_at: float) -> None:
         """Numbers ``first`` to ``last`` were jumped; later jumps are always of higher numbers. They are reported if
         they have not arrived by then, in time in which the client was caught up (R24)."""
+        if not self._ranges:
+            self._ranges = []
         self._ranges.append((first, last, skipped_at))
 
     def take(self, number: int) -> bool:

@@ -143,14 +143,17 @@ class Filling:
         return parted
 
     def _fill_latest(self, manager: TopicManager, its: ReaderClass, deps: list[int]) -> bool:
-        """Add an entry for the last event of all, if it covers all others, and return whether it does. That is the
-        ordinary case, and found without a walk."""
-        latest = self._state.overlaps.classes.latest
-        if latest is None or latest.side or (other := latest.risen.last) is None:
+        """Add an entry for the last event of all, if it covers all others, and return whether that is done, or nothing
+        has risen since the topic's previous timestamp. That is the ordinary case, and found without a walk."""
+        classes = self._state.overlaps.classes
+        latest = classes.latest if its.side == HERE else classes.latest_here
+        if latest is None or (other := latest.risen.last) is None:
             return False
+        if other.tick <= manager.filled:
+            return True
         if latest is not its and (its.readers & ~latest.readers or its.active & ~latest.active):
             return False
-        if other is manager or not other.has_passed or not manager.filled < other.tick > self._state.growths.latest:
+        if latest.side == ABOVE or other is manager or not other.has_passed or other.tick <= self._state.growths.latest:
             return False
         deps += (other.id, other.number)
         return True

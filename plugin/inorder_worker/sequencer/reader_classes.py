@@ -77,7 +77,7 @@ class ReaderClasses:
 
     Attributes:
         of: returns the class of a topic.
-        latest: the class with the last event; ``None`` where topics have moved since.
+        latest: the class with the last event; ``None`` where topics have moved since. ``latest_here``: of this stage's.
     """
 
     def __init__(self) -> None:
@@ -87,6 +87,7 @@ class ReaderClasses:
         # By tick; an entry counts while it is its class's last rise. There are twice as many as classes at most.
         self._risen: list[tuple[int, ReaderClass]] = []
         self.latest: ReaderClass | None = None
+        self.latest_here: ReaderClass | None = None
 
     def __len__(self) -> int:
         return len(self._known)
@@ -116,6 +117,8 @@ class ReaderClasses:
             risen[-1] = tick, its
         else:
             self.latest = its
+            if its.side == HERE:
+                self.latest_here = its
             risen.append((tick, its))
             if len(risen) > 2 * len(self._known):
                 self._risen = [(each.tick, each) for each in reversed(list(self.latest_first()))]
@@ -143,8 +146,7 @@ class ReaderClasses:
             its.topics &= ~(1 << topic)
             its.risen.let_go([topic])
             self._rank(its)
-            if self.latest is its:
-                self.latest = None
+            self.latest = self.latest_here = None
             if not its.topics:
                 del self._known[its.readers, its.active, its.side]
         for its in self._known.values():
@@ -161,6 +163,7 @@ class ReaderClasses:
         ]
         for each in moves:
             self._move(*each)
+        self.latest = self.latest_here = None  # a class may have moved as a whole
         for its in self._known.values():
             its.group = None
 
@@ -187,7 +190,7 @@ class ReaderClasses:
             its.readers, its.active, its.side = key
             its.group = None
             return
-        self.latest = None
+        self.latest = self.latest_here = None
         other, topics = self._class(*key), list(members(part))
         if part == its.topics:
             del self._known[its.readers, its.active, its.side]

@@ -60,7 +60,7 @@ def test_a_store_that_is_an_older_copy() -> None:
 
 
 def test_a_log_that_grows_and_a_disk_that_it_fills() -> None:
-    assert found(replace(QUIET, room=Room(4_000_000, 4_200_000))) == []
+    assert found(replace(QUIET, room=Room(4_000_000, 4_600_000))) == []
     assert found(replace(QUIET, room=Room(40_000_000, 10**9))) == [("store-log", "warning", "/workers")]
     full = replace(QUIET, room=Room(40_000_000, 40_000_000))
     assert found(full) == [("store-room", "critical", "/workers")]

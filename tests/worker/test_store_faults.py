@@ -27,7 +27,7 @@ from inorder.protocol.wire import CreateTimestamps, NewEvent, StampedEvent, Time
 from inorder.testing.services import FaultProxy, PostgresServer, wait_until
 from inorder_worker.sequencer.commands import AnyCommand, Create
 from inorder_worker.service import Worker
-from inorder_worker.store import failpoints, sql_connection
+from inorder_worker.store import failpoints, sql_connection, sqlite_file
 from inorder_worker.store.journal import Batch
 from inorder_worker.store.log_rows import LogWrite
 from inorder_worker.store.sql_journal import SqlJournal
@@ -396,7 +396,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("making a small file system needs root")
     yield folder
@@ -413,7 +413,7 @@ async def test_a_full_disk_stops_new_numbers_and_is_left_without_a_restart(small
         with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(4096))
-        os.truncate(filler, filler.stat().st_size - 400_000)  # for a few more numbers
+        os.truncate(filler, filler.stat().st_size - sqlite_file.SPARE - 400_000)  # for a few more numbers
         message = await create_until_refused(worker, answered)
         assert "no room left" in message
         assert worker.is_running

@@ -22,6 +22,7 @@ from inorder_worker.store.failpoints import reach
 from inorder_worker.store.journal import fenced, require_tail
 from inorder_worker.store.journal_table import JournalTable
 from inorder_worker.store.log_rows import LogRow, LogWrite
+from inorder_worker.store.sqlite_file import ROW_PAGES
 from inorder_worker.store.stage_table import StageTable
 from inorder_worker.store.store import Store
 from inorder_worker.store.store_errors import Conflict
@@ -87,7 +88,7 @@ class Appender:
     def _write(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
         size = sum(len(row.entries) for row in rows)
         if log:
-            size += sum(len(each.content or b"") for each in log if isinstance(each, LogRow))
+            size += sum(len(each.content or b"") for each in log if isinstance(each, LogRow)) + len(log) * ROW_PAGES
             self._store.write(lambda connection: self._insert_logged(connection, rows, log), size)
         elif not self._store.is_sqlite:
             reach("commit.before")

@@ -40,8 +40,12 @@ MEASURE_INTERVAL: Final = 0.5
 """Seconds after which the next write looks at the room again, where the log has not grown."""
 LARGE: Final = 256 * 1024
 """Bytes of a write before which the room is always looked at."""
-SPARE: Final = 64 * 1024
-"""Bytes that must be free besides: the log's index grows, too."""
+SPARE: Final = 512 * 1024
+"""Bytes that must be free besides: a write of a few bytes puts whole pages of some tables and indexes into the log,
+which may all be new to the file, and the log's index grows, too."""
+ROW_PAGES: Final = 2 * 4096
+"""Bytes of pages that a row of an event log puts into the log beside its content: a page of the index, where each topic
+has others, and what its content leaves empty of its last one."""
 LONG_LOG: Final = 32 * 1024 * 1024
 """Bytes of the log from which on it is said that it grows; it has about an eighth where nobody holds it up."""
 LEAST: Final = 512
@@ -200,7 +204,7 @@ class StoreFile:
         if self._is_short(size):
             is_held = not take_up()
             if is_held or self._is_short(size):
-                raise StoreFull(self._url, self.shortage(is_held=is_held))
+                raise StoreFull(self._url, self.shortage(size, is_held=is_held))
 
     def after(self, take_up: Callable[[], bool]) -> None:
         """Check the files after a commit, before it counts. Raises StoreMoved. A log's index that is gone can wait: the
@@ -237,13 +241,13 @@ class StoreFile:
         raise_count(cursor, found)
         self._counted_at = time.monotonic()
 
-    def shortage(self, *, is_held: bool = False) -> str:
-        """Return in words for what there must be room; ``is_held``: the log could not be taken up, perhaps for another
-        reason."""
+    def shortage(self, size: int = 0, *, is_held: bool = False) -> str:
+        """Return in words for what there must be room; ``size``: bytes to be written. ``is_held``: the log could not be
+        taken up, perhaps for another reason."""
         has = self.measure() or Room(0, 0)
         return (
             f"{self.log.name} has {has.log} bytes, and as many must be free in {self.real.parent} for it to be taken "
-            f"up; {has.free} are{f'; perhaps {_HELD}' if is_held else ''}"
+            f"up, and {SPARE + 2 * size} more; {has.free} are{f'; perhaps {_HELD}' if is_held else ''}"
         )
 
     def _look(self, take_up: Callable[[], bool]) -> None:

@@ -202,3 +202,16 @@ def test_r19_r22_an_event_behind_the_begin_of_a_topic_stands_for_what_its_publis
     cluster.stamp("p", "b")
     cluster.stamp("p", "a")
     assert entries(cluster.stamp("p", "c")) == {1: 1}
+
+
+def test_r19_r22_an_event_does_not_stand_for_those_of_its_strangers() -> None:
+    """A has v, and begins c, d and t behind the events of all: c's does not stand for v's to A, though all readers of t
+    have c. Of q's on d the group's entry tells, so c's is named as its publisher's own."""
+    cluster = Cluster({"v": 0, "c": 0, "d": 0, "t": 0})
+    cluster.open_all("A", "B", "p", "q")
+    cluster.subscribe("A", "v")
+    cluster.subscribe("B", "c", "d", "t")
+    for client, name in ("p", "v"), ("p", "c"), ("q", "d"):
+        cluster.stamp(client, name)
+    cluster.subscribe("A", "v", "c", "d", "t")
+    assert entries(cluster.stamp("p", "t")) == {1: 1, 2: 1, 3: 1}

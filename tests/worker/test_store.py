@@ -142,6 +142,15 @@ def test_a_store_that_is_made_is_told_of_once(path: Path, url: str, caplog: pyte
     assert [each.levelname for each in told] == ["WARNING"]
 
 
+def test_a_row_of_meta_that_goes_under_a_worker_is_named(path: Path, url: str) -> None:
+    journal = SqlJournal(url)
+    journal.open(1)
+    execute(path, "DELETE FROM meta")
+    with pytest.raises(StoreUnreachable, match="the table meta has no row"):
+        journal.beat([])
+    journal.close()
+
+
 def test_network_file_systems_are_known() -> None:
     mounts = ["/dev/sda / ext4 rw 0 0", "nas:/x /srv/my\\040data nfs4 rw 0 0"]
     assert mounted_type(mounts, Path("/srv/my data/inorder")) == "nfs4"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlalchemy.exc import NoResultFound
+
 from inorder.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreRefused, StoreUnreachable
 
 
@@ -62,6 +64,8 @@ def translate(error: Exception, url: str) -> StoreError:
 
 def reason_of(error: Exception) -> str:
     """Return the first line of a driver's error text."""
+    if isinstance(error, NoResultFound):
+        return "the table meta has no row; was it changed by hand?"  # the only one that always has its row
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 

@@ -31,6 +31,7 @@ def test_the_latest_comes_first_however_topics_came_and_left(steps: list[Step]) 
         for at, its in enumerate(classes):
             risen = sorted((each for topic, each in managers.items() if each.tick and places[topic] == at), key=_tick)
             assert list(its) == risen[::-1]
+            assert len(its) == len(risen)
             assert its.last is (risen[-1] if risen else None)
 
 

@@ -153,7 +153,8 @@ class Filling:
             return True
         if latest is not its and (its.readers & ~latest.readers or its.active & ~latest.active):
             return False
-        if latest.side == ABOVE or other is manager or not other.has_passed or other.tick <= self._state.growths.latest:
+        # what passed here is not of a stage above
+        if other is manager or not other.has_passed or other.tick <= self._state.growths.latest:
             return False
         deps += (other.id, other.number)
         return True

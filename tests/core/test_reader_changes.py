@@ -1,4 +1,4 @@
-"""The latest changes of subscriptions: what is told of them by topic and tick, and that they are few (R10, R22)."""
+"""What clients began lately: what is told of it by topic and tick, and that it is little (R22)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ def test_r22_who_began_a_topic_behind_its_event_is_told_by_what_they_keep() -> N
     assert changes.begun_behind(3, 5) == bit_set([1, 2, 4])
     assert changes.begun_behind(3, 6) == changes.begun_behind(6, 5) == bit_set([1, 4])
     assert changes.begun_behind(3, 10) == changes.begun_behind(2, 5) == 0
-
-
-def test_r10_what_was_left_beside_a_topic_that_is_kept() -> None:
-    changes = ReaderChanges()
-    changes.note(5, bit_set([1, 2]), bit_set([3]))
-    changes.note(9, bit_set([1, 4]), bit_set([6]))
-    assert changes.parted_from(1, 5) == bit_set([3, 6])
-    assert changes.parted_from(1, 6) == changes.parted_from(4, 0) == bit_set([6])
-    assert changes.parted_from(3, 5) == changes.parted_from(1, 10) == 0
 
 
 def test_who_keeps_nothing_or_changes_nothing_is_not_noted() -> None:

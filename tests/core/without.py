@@ -159,7 +159,7 @@ def drain(patch: Patch) -> None:
 
 def carried_once(patch: Patch) -> None:
     """R10: what leaves a group is not carried once more."""
-    patch.setattr(Filling, "parted_from", lambda *_: 0)
+    patch.setattr(Filling, "parted_from", lambda *_: (0, 0))
 
 
 def version(patch: Patch) -> None:

@@ -35,6 +35,14 @@ def toggle(rng: random.Random, had: Filters, there_are: Filters) -> Filters:
     return there_are - {_one_of(rng, there_are)} if had == there_are else set(there_are)
 
 
+def shed(rng: random.Random, had: Filters, there_are: Filters) -> Filters:
+    """Drop all topics but one or two, or take all again; who has nothing only publishes."""
+    if not had:
+        return had
+    kept = rng.sample(sorted(there_are, key=text_of), rng.randint(1, 2))
+    return set(kept) if had == there_are else set(there_are)
+
+
 def swap(rng: random.Random, had: Filters, there_are: Filters) -> Filters:
     """Who has all topics keeps them; the others have one or none at a time."""
     if had == there_are:

@@ -31,10 +31,11 @@ from inorder.endpoint.subscribing import Subscribing
 from inorder.endpoint.turns import Turns
 from inorder.endpoint.waiting import Sequenced
 from inorder.protocol.wire import NewEvent, NumberAnswer, NumberState
-from inorder_worker.sequencer import retiring, stamping
+from inorder_worker.sequencer import filling, retiring, stamping, subscribing
 from inorder_worker.sequencer.commands import Create, Send
 from inorder_worker.sequencer.ending import Ending
 from inorder_worker.sequencer.following import Following
+from inorder_worker.sequencer.partings import Parting, Partings
 from inorder_worker.sequencer.reordering import Reordering
 from inorder_worker.sequencer.retiring import Retiring
 from inorder_worker.sequencer.sequencing import Overlaps
@@ -88,6 +89,37 @@ def resend_out_of_order(patch: Patch) -> None:
 def aliased(patch: Patch) -> None:
     """R2: a stage fills in the very list that the stage below still keeps for resending."""
     patch.setattr(stamping, "list", lambda each: each, raising=False)
+
+
+def nothing_owed(patch: Patch) -> None:
+    """R10: nobody notes what topics owe when somebody leaves others beside them."""
+    patch.setattr(subscribing, "owed_by", lambda *_: (0, []))
+
+
+def owed_too_late(patch: Patch) -> None:
+    """R10: what topics owe is noted when the others have left their groups."""
+    note = Partings.note
+    states: list[StageState] = []
+
+    def owed_by(state: StageState, _: int) -> tuple[int, list[tuple[int, list[int]]]]:
+        states[:] = [state]
+        return 0, []
+
+    def note_now(self: Partings, parting: Parting) -> None:
+        bare, owed = filling.owed_by(states[0], parting.kept)
+        note(self, parting._replace(bare=bare, owed=owed))
+
+    patch.setattr(subscribing, "owed_by", owed_by)
+    patch.setattr(Partings, "note", note_now)
+
+
+def owed_at_home(patch: Patch) -> None:
+    """R10: only at a topic's home it is noted what it owes."""
+
+    def owed_by(state: StageState, kept: int) -> tuple[int, list[tuple[int, list[int]]]]:
+        return filling.owed_by(state, kept & state.on_stage[state.index])
+
+    patch.setattr(subscribing, "owed_by", owed_by)
 
 
 def unmerged(patch: Patch) -> None:
@@ -350,6 +382,9 @@ _BUGS = (
     Bug(without.hold, "pending", 15),
     Bug(without.linger, "linger", 10),
     Bug(without.carried_once, "shrink", 40, first=7),
+    Bug(nothing_owed, "shed", 5, first=17),
+    Bug(owed_too_late, "shed", 5, first=17),
+    Bug(owed_at_home, "shed", 5, first=27),
     Bug(without.version, "retake", 150, first=17),
     Bug(without.lease, "expiry", 5),
     Bug(without.expired_linger, "gone", 60, first=68),

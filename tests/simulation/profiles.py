@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tests.simulation.changes import Change, anything, grow, retake, swap, toggle
+from tests.simulation.changes import Change, anything, grow, retake, shed, swap, toggle
 
 from inorder.endpoint.notifications import Bounded
 from inorder.endpoint.outputs import Mode
@@ -141,6 +141,11 @@ SHRINK = replace(
     _PAIR, name="shrink", roles=(2, 2, 0, 0), changes=toggle, changer="c1", linger=0.05,
     weights={**_PAIR.weights, "change": 1.0, "tick": 6.0, "time": 2.0}, actions=(100, 300)
 )  # fmt: skip
+SHED = replace(
+    SHRINK, name="shed", stages=(1, 2, 3), topics=(3,), clients=(4,), roles=(3, 3, 0, 0), changes=shed, one_each=True,
+    weights={**SHRINK.weights, "arrive": 0.5, "reorder": 0.3}
+)  # fmt: skip
+"""The quick reader leaves most topics and takes them again; the topic order changes now and then."""
 RETAKE = replace(
     _PAIR, name="retake", roles=(2, 1, 0, 0), changes=retake, changer="c1", linger=2.0,
     weights={**_PAIR.weights, "flow": 20.0, "publish": 1.0, "arrive": 0.3, "change": 1.0, "tick": 4.0, "time": 1.0},
@@ -358,6 +363,7 @@ PROFILES = {
         PARTED,
         LINGER,
         SHRINK,
+        SHED,
         RETAKE,
         GROW,
         GAIN,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
+from inorder.protocol.pairs import name_once, pairs
 from inorder_worker.sequencer.bits import members
 from inorder_worker.sequencer.reader_changes import ReaderChanges
 from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass, ReaderClasses
@@ -15,6 +16,10 @@ from inorder_worker.sequencer.topic_manager import TopicManager
 
 MEMBER_STEPS = 4
 """A member of a bit set costs as much to look at as so many of the classes that rose last."""
+
+
+OWED_AT_ONCE = 16
+"""Classes of topics of which it is noted, when a linger ends, what their timestamps owe."""
 
 
 class Cover(NamedTuple):
@@ -42,15 +47,16 @@ class Reduction:
     """A reduction takes entries for one timestamp, the latest first, and leaves out what an entry before covers.
 
     Args:
-        manager, its: the topic and its class.
+        manager, its: the topic and its class; ``None`` for all topics of the class that had no timestamp yet.
         growths: what clients began (R22, rule 2).
         deps: the timestamp's entries (flat), to add to.
     """
 
     __slots__ = ("_active", "_covers", "_growths", "_manager", "_readers", "_since", "deps")
 
-    def __init__(self, manager: TopicManager, its: ReaderClass, growths: ReaderChanges, deps: list[int]) -> None:
-        self._manager, self._since, self._growths = manager, manager.filled, growths
+    def __init__(self, manager: TopicManager | None, its: ReaderClass, growths: ReaderChanges, deps: list[int]) -> None:
+        self._manager, self._growths = manager, growths
+        self._since = 0 if manager is None else manager.filled
         self._readers, self._active = its.readers, its.active
         self._covers: list[Cover] = []
         self.deps = deps
@@ -117,6 +123,28 @@ class Reduction:
         return None if strangers or told else False
 
 
+def owed_by(state: StageState, kept: int) -> tuple[int, list[tuple[int, list[int]]]]:
+    """Return what topics owe when somebody who keeps them leaves others (bit sets): just what a timestamp would name
+    now, before that is so, though nothing is published. Whoever waits for it has waited for all that the group has. It
+    is the same for the topics of a class (R22), so it comes by classes, each with the topics that it is for; the first
+    part are topics of further classes, beyond what one step may look at.
+
+    What rises later in the others concerns nobody who left them, so no more than this is to be carried (R10).
+    """
+    owed: list[tuple[int, list[int]]] = []
+    classes = state.overlaps.classes
+    for its in sorted(classes.with_any(kept), key=lambda each: each.topics & -each.topics):
+        if len(owed) == OWED_AT_ONCE:
+            break
+        topics = its.topics & kept
+        kept &= ~topics
+        if its.side < ABOVE and its.readers & (its.readers - 1):  # else no event comes here, or it has no group
+            reduction = Reduction(None, its, state.growths, [])
+            reduction.walk(classes, ABOVE if its.side == HERE else BELOW)
+            owed.append((topics, reduction.deps))
+    return kept, owed
+
+
 def _is_before(told: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Tell whether an event is told to have passed another one's stage before that."""
     return bool(told) and told[0] == other[0] and told[1] < other[1]
@@ -133,10 +161,12 @@ class Filling:
         rises to its event's number. The topic's previous timestamp implies what has not risen since (R21), and a later
         entry may cover another one (R22). What has left the group since then is filled in once more (R10): return all
         of that, on stages above, too (a bit set)."""
-        state, since = self._state, manager.filled
-        parted = self.parted_from(manager, group) if state.partings.latest >= since else 0
-        if parted or (group.fills and not self._fill_latest(manager, its, deps)):
-            self._fill_risen(manager, its, group, parted, deps)
+        state, since = self._state, manager.tick if manager.has_passed else manager.filled
+        parted, bare = self.parted_from(manager, group, since, deps) if state.partings.latest >= since else (0, 0)
+        if bare or (group.fills and not self._fill_latest(manager, its, deps)):
+            self._fill_risen(manager, its, group, bare, deps)
+        if state.partings.latest >= since:
+            name_once(deps)  # what is owed may be named already
         if number > manager.number:
             state.raise_number(manager, number)
         manager.filled = state.tick
@@ -159,11 +189,22 @@ class Filling:
         deps += (other.id, other.number)
         return True
 
-    def parted_from(self, manager: TopicManager, group: Group) -> int:
-        """Return the topics that have left the group since the topic's previous timestamp (R10), as a bit set. Whoever
-        left them had both; one who still has both must not see them the other way round."""
-        parted = self._state.partings.parted_from(manager.id, manager.filled)
-        return parted & group.neighbours & ~(1 << manager.id)
+    def parted_from(self, manager: TopicManager, group: Group, since: int, deps: list[int]) -> tuple[int, int]:
+        """Return the topics that have left the group since the topic's event of this tick (R10), as a bit set. Whoever
+        left them had both; one who still has both must not see them the other way round. Add what the topic owes for
+        that (see :func:`owed_by`), and return also what is to be looked at for want of it.
+
+        It is owed for topics that are members again, too: entries that cover these may be of events that were stamped
+        when they were none. *Counter-example:* A and L have v, c and t, and L has x on v. L leaves v and c, and takes
+        them again when its linger is over; meanwhile z on c names nothing. y on t names z; A may see z, y, x."""
+        topics, others = self._state.topics, ~(1 << manager.id)
+        concerned = group.co_subscribed & others
+        left, bare, owed = self._state.partings.parted_from(manager.id, since)
+        for each in owed:
+            for other, number in pairs(each):
+                if concerned >> other & 1 and topics[other].tick > since:
+                    deps += (other, number)
+        return left & others & group.neighbours, bare & concerned
 
     def _fill_risen(self, manager: TopicManager, its: ReaderClass, group: Group, parted: int, deps: list[int]) -> None:
         """Walk what has risen, the latest first, by classes or by topics: the shorter of the two walks."""
@@ -173,9 +214,12 @@ class Filling:
             parted &= sum(state.on_stage[state.index :]) if its.side == HERE else state.on_stage[state.index]
         steps = state.tick - since
         if parted or (steps > MEMBER_STEPS and group.fills.bit_count() * MEMBER_STEPS < min(steps, len(classes))):
+            is_done = False
             for other in self._risen(group.fills | parted, since):
-                if other is not manager and reduction.take(classes.of(other.id), other):
-                    break
+                if parted >> other.id & 1:  # whatever is taken may be of an event that was stamped in another group
+                    deps += (other.id, other.number)
+                elif other is not manager and not is_done:
+                    is_done = bool(reduction.take(classes.of(other.id), other))
         else:
             reduction.walk(classes, ABOVE if its.side == HERE else BELOW)
 

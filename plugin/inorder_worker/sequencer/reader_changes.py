@@ -1,4 +1,4 @@
-"""The latest changes of subscriptions, as far as timestamps have to regard them (R10, R22)."""
+"""What clients began lately, as far as timestamps have to regard it (R22)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SavedChange = tuple[int, bytes, bytes]
 
 
 class ReaderChange(NamedTuple):
-    """A change of one subscription.
+    """A subscription begins topics.
 
     Attributes:
         tick: when.
         kept: topics that its client had before and has still, as a bit set.
-        changed: topics that it got or lost.
+        changed: topics that it got.
     """
 
     tick: int
@@ -31,7 +31,7 @@ class ReaderChange(NamedTuple):
 
 
 class ReaderChanges:
-    """The latest changes of one kind, oldest first. The two oldest become one where these are too many: as if both
+    """The latest of these changes, oldest first. The two oldest become one where these are too many: as if both
     clients had kept, and changed, the topics of both. That makes timestamps longer, and nothing else.
 
     Args:
@@ -88,12 +88,4 @@ class ReaderChanges:
         for each in self.since(tick):
             if each.changed >> topic & 1:
                 found |= each.kept
-        return found
-
-    def parted_from(self, topic: int, tick: int) -> int:
-        """Return the topics that somebody has lost who keeps ``topic``, since its event of this tick (a bit set)."""
-        found = 0
-        for each in self.since(tick):
-            if each.kept >> topic & 1:
-                found |= each.changed
         return found

@@ -131,12 +131,12 @@ class ReaderClasses:
         moves = [
             (its, part, (its.readers ^ reader, its.active ^ reads, its.side))
             for topics, reader, reads in changes
-            for its in self._with_any(topics)
+            for its in self.with_any(topics)
             if (part := its.topics & topics)
         ]
         for each in moves:
             self._move(*each)
-        for its in self._with_any(mask):
+        for its in self.with_any(mask):
             its.group = None
 
     def forget(self, topics: Iterable[int]) -> None:
@@ -175,7 +175,7 @@ class ReaderClasses:
             its = self._known[readers, active, side] = ReaderClass(readers, active, side)
         return its
 
-    def _with_any(self, topics: int) -> Collection[ReaderClass]:
+    def with_any(self, topics: int) -> Collection[ReaderClass]:
         """Return the classes with any of these topics: the shorter of the two walks."""
         if topics.bit_count() < len(self._known):
             return dict.fromkeys(map(self.of, members(topics)))

@@ -358,6 +358,7 @@ class Reordering:
         """The next timestamp of each topic regards its whole group (R21), for who fills in what has changed."""
         state, here = self._state, self._state.index
         state.overlaps.classes.place(state.on_stage[here], sum(state.on_stage[here + 1 :]))
+        state.partings.begin_anew()
         for manager in state.topics.values():
             manager.filled = manager.idle_since = 0
             if manager.base:

@@ -227,6 +227,10 @@ class Overlaps:
             self._read[place] |= topics
         self.classes.toggle(places, topics, topics, mask)
 
+    def had(self, subscription: Subscription) -> int:
+        """Return the topics of a stored subscription that count for sequencing groups."""
+        return self._had[self._place_of(subscription.client_id)]
+
     def lost(self, subscription: Subscription, topics: int) -> int:
         """Remove lingering topics (a bit set) from a subscription, without a look at the others; return those."""
         client_id = subscription.client_id

@@ -20,6 +20,7 @@ from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, Topi
 from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
 from inorder_worker.sequencer.lingers import Linger, Lingers
 from inorder_worker.sequencer.open_numbers import OpenNumbers
+from inorder_worker.sequencer.partings import Partings, SavedParting
 from inorder_worker.sequencer.reader_changes import ReaderChanges, SavedChange
 from inorder_worker.sequencer.reader_classes import ABOVE, BELOW, HERE, Group, ReaderClass
 from inorder_worker.sequencer.rides import AnyRide, SessionKey, SwitchRide
@@ -164,7 +165,7 @@ class Snapshot(StageData):
     lingers: list[Linger] = field(default_factory=list)
     ended: list[tuple[str, int, int, int]] = field(default_factory=list)
     growths: list[SavedChange] = field(default_factory=list)
-    partings: list[SavedChange] = field(default_factory=list)
+    partings: list[SavedParting] = field(default_factory=list)
 
 
 class StageState(StageData):
@@ -207,7 +208,7 @@ class StageState(StageData):
         self.ended = OrderedDict[SessionKey, tuple[int, int]](
             ((client_id, incarnation), (mark, at)) for client_id, incarnation, mark, at in saved.ended
         )
-        self.growths, self.partings = ReaderChanges(saved.growths), ReaderChanges(saved.partings)
+        self.growths, self.partings = ReaderChanges(saved.growths), Partings(saved.partings)
         self.overlaps = Overlaps()
         for manager in sorted(saved.topics, key=lambda each: each.tick):
             self.overlaps.classes.add(manager, self.side_of(manager.stage))

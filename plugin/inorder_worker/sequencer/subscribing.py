@@ -19,7 +19,9 @@ from inorder_worker.sequencer.bases import add_reached, kept_by
 from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.commands import ChangeSubscription, CreateTopics, Place
 from inorder_worker.sequencer.ending import let_follow
+from inorder_worker.sequencer.filling import owed_by
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.partings import Parting
 from inorder_worker.sequencer.quotas import subscription_refusal, topics_made, topics_refusal
 from inorder_worker.sequencer.resuming import (
     resume,
@@ -340,7 +342,9 @@ class Subscribing:
             for topic in ended:
                 del known.lingering[topic]
             dropped = bit_set(ended)
-            state.partings.note(state.tick, state.overlaps.lost(known, dropped), dropped)
+            bare, owed = owed_by(state, state.overlaps.had(known) & ~dropped)
+            self._worked += len(owed) * LINGER_COST
+            state.partings.note(Parting(state.tick, state.overlaps.lost(known, dropped), dropped, bare, owed))
         if state.index > 0:
             self._outbox.up(ride)
 

@@ -98,6 +98,12 @@ def test_what_is_kept_names_one_event_for_all_that_was_left(kept: int) -> None:
     assert max(map(len, stamps)) <= 6, "and the last one in what is kept, then and now"
 
 
+def test_what_is_owed_and_what_a_publisher_follows_are_named_once() -> None:
+    """R19: its last event on a topic that was left may be later than the one that is owed."""
+    cluster, names = _left(1, topics=3)
+    assert cluster.stamp("p", names[0]).deps == [cluster.ids[names[-1]], 2]
+
+
 def test_of_very_many_classes_only_so_many_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next events of the others name all that was left."""
     monkeypatch.setattr(filling, "OWED_AT_ONCE", 1)

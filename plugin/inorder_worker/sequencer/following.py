@@ -106,7 +106,10 @@ class Following:
             both = its.active & read
             if any(not both & ~active and not strangers >> other & 1 for active, strangers in covers):
                 continue
-            deps += (other, number)
+            if other in named:  # an earlier one is owed (R10)
+                deps[2 * firsts(deps).index(other) + 1] = number
+            else:
+                deps += (other, number)
             strangers = state.growths.begun_behind(other, _passed_at(state.topics[other], number))
             covers.append((read, strangers))
             if its.active & ~read:

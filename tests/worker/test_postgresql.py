@@ -6,8 +6,9 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -18,10 +19,10 @@ from tests.worker.raw_client import RawClient
 
 from inorder.errors import InvalidOption, StoreOutdated, StoreRefused, StoreUnreachable
 from inorder.protocol.wire import CreateTimestamps, NewEvent
-from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer
+from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer, wait_until
 from inorder_worker.service import Worker
 from inorder_worker.service.following import Follower
-from inorder_worker.store import postgresql
+from inorder_worker.store import appending, postgresql
 from inorder_worker.store.backup import back_up
 from inorder_worker.store.journal import Batch, Member
 from inorder_worker.store.postgresql import PatientConnection, Primary
@@ -185,6 +186,67 @@ def test_a_connection_that_was_cut_while_it_was_idle_is_made_anew(
         assert call(lambda connection: connection.execute(mine).scalar_one()) != process
     idle.close()
     other.close()
+
+
+@pytest.mark.parametrize("end", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_an_ended_wait_for_a_synchronous_standby_makes_nothing_durable(postgres: PostgresServer, end: str) -> None:
+    """The server commits on itself alone, and says that all is well, or shows the row to whoever looks for it."""
+    url = postgres.database()
+    journal = SqlJournal(url)
+    journal.open(1)
+    epoch, seq = journal.claim(0, "a"), 0
+    waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid != ALL (%s)"
+    with psycopg.connect(url, autocommit=True) as admin, ThreadPoolExecutor(1) as thread:
+        admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        admin.execute("SELECT pg_reload_conf()")
+        ended: list[int] = []
+        appends: list[Future[None]] = []
+
+        def is_waited_for(first: bool) -> bool:
+            """Tell whether a session waits for the standby that was not ended."""
+            found = [pid for (pid,) in admin.execute(waiting, [ended])]
+            ended.extend(found if first else [])
+            return bool(found)
+
+        try:
+            while not ended:  # the server takes note of its settings some time
+                seq += 1
+                appends.append(thread.submit(journal.append, [Batch(0, epoch, seq, b"x")]))
+                wait_until(lambda: appends[-1].done() or is_waited_for(True), what="the wait for the standby")
+            admin.execute(f"SELECT {end}(%s)", ended)
+            wait_until(lambda: appends[-1].done() or is_waited_for(False), what="another wait")
+            assert not appends[-1].done()
+        finally:
+            admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            admin.execute("SELECT pg_reload_conf()")
+        appends[-1].result(PATIENCE)
+    assert [row.seq for row in journal.replay(0, 0)] == [*range(1, seq + 1)]
+    journal.close()
+
+
+def test_a_server_that_fails_at_once_is_not_asked_without_a_pause(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an administrator's ``statement_timeout`` ends each wait for a lock: each attempt makes connections."""
+    journal, now, attempts = SqlJournal(postgres.database(), timeout=10), [0.0], [0.0]
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+
+    def fail(*_: object) -> None:
+        now[0] += 0.01
+        attempts.append(now[0])
+        raise StoreUnreachable(journal.url, "canceling statement due to statement timeout")
+
+    monkeypatch.setattr(journal._appender, "_insert", fail)
+    monkeypatch.setattr(
+        appending, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: now.append(now.pop() + s))
+    )
+    monkeypatch.setattr(appending, "pause", lambda first, most, failures: min(most, first * 2**failures))
+    with pytest.raises(StoreUnreachable, match="statement timeout"):
+        journal.append([Batch(0, epoch, 1, b"x")])
+    assert 10 < len(attempts) < 40
+    assert attempts[2] - attempts[1] < 0.05, "the first one is made at once: the connection was cut"
+    journal.close()
 
 
 @pytest.fixture

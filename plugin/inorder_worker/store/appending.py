@@ -11,10 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import count
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from inorder.backoff import pause
 from inorder.errors import StoreCorrupt, StoreUnreachable
 from inorder_worker.store import log_rows
 from inorder_worker.store.chain import Row
@@ -27,6 +29,10 @@ from inorder_worker.store.stage_table import StageTable
 from inorder_worker.store.store import Store
 from inorder_worker.store.store_errors import Conflict
 
+FIRST_PAUSE: Final = 0.05
+"""Seconds before the third attempt at most (see ``backoff``): each makes connections, two where it fails at once."""
+LAST_PAUSE: Final = 0.5
+"""Seconds between two attempts at most."""
 _FOLLOWS: Final = " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} AS its WHERE its.stage = %(stage)s AND its.seq = %(seq)s - 1 "
     "AND its.hash = %(prev_hash)s)"
@@ -63,12 +69,13 @@ class Appender:
         they are not there a server gets them again, as the very same rows, so that a late commit of the first attempt
         cannot double them; a file does not: what failed there (a full disk) fails again."""
         deadline = time.monotonic() + self._timeout
-        while True:
+        for failures in count():
             try:
                 self._insert(rows, log)
                 return
             except Conflict:
                 self._check_are_ours(rows)
+                self._wait_for_standby(rows)
                 return
             except StoreUnreachable:
                 is_over = self._store.is_interrupted or time.monotonic() > deadline
@@ -78,6 +85,8 @@ class Appender:
                     return
                 if self._store.is_sqlite:
                     raise
+                if failures:  # the first time the connection was cut, and the next one is good
+                    time.sleep(pause(FIRST_PAUSE, LAST_PAUSE, failures))
 
     def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
         try:
@@ -126,12 +135,20 @@ class Appender:
         try:
             first = self._rows.hash_of(rows[0].stage, rows[0].seq)
         except StoreUnreachable:
-            time.sleep(0.05)
             return False
         if first is None:
             return False
         self._check_are_ours(rows)
+        self._wait_for_standby(rows)
         return True
+
+    def _wait_for_standby(self, rows: list[Row]) -> None:
+        """Wait until rows that were found are where a commit of ours would have to be: on a server somebody, or its
+        restart, may have ended the wait for its synchronous standby. A later commit of a changed row waits for all
+        before it. Raises Fenced and other StoreErrors."""
+        if not self._store.is_sqlite:
+            owned = [(row.stage, row.epoch) for row in rows]
+            self._store.write(lambda connection: self._stages.lock_epochs(connection, owned))
 
     def _check_are_ours(self, rows: list[Row]) -> None:
         """Raise Fenced or StoreCorrupt if other rows have these numbers."""

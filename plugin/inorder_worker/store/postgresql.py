@@ -33,6 +33,9 @@ CLOSING: Final = "it is being closed"
 """Why nothing is waited for any more."""
 REST_PATIENCE: Final = 1.0
 """Seconds that the other hosts of a URL have for their answers, once one that takes writes has answered."""
+_STANDBY_WAIT: Final = "SyncRepWaitForLSN"
+"""Function of the server whose warnings say that it has ended the wait for its synchronous standby."""
+_ALONE: Final = "the wait for its synchronous standby was ended: what was committed may be on this server alone"
 _LOOK_INTERVAL: Final = 0.1
 """Seconds between two looks whether we are to go on connecting."""
 _PREPARED: Final = "prepare_threshold"
@@ -68,13 +71,20 @@ class PatientConnection(psycopg.Connection[Any]):
     then.
 
     The driver waits for ever: the system's keepalives are answered for a server that stands still, and for one that
-    itself waits for a standby.
+    itself waits for a standby. Where somebody ends that wait (``pg_cancel_backend``) the server answers as if all were
+    well, with a warning: that is an error here.
     """
 
     patience: float = math.inf
     ended: threading.Event | None = None
     primary: Primary | None = None
     """Its server, if that takes writes; looked up only where the URL names several hosts."""
+    is_alone: bool = False
+    """The server has committed something that its synchronous standby may not have."""
+
+    def note(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Take note of a warning of the server."""
+        self.is_alone = self.is_alone or notice.source_function == _STANDBY_WAIT
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
         """See psycopg. Raises OperationalError when the time is over."""
@@ -92,6 +102,9 @@ class PatientConnection(psycopg.Connection[Any]):
                     raise psycopg.OperationalError(reason)
                 wanted = steps.send(ready)
         except StopIteration as done:
+            if self.is_alone:
+                self.close()
+                raise psycopg.OperationalError(_ALONE) from None
             result: T = done.value
             return result
 
@@ -123,6 +136,7 @@ def listen(engine: sa.Engine, timeout: float, query: Mapping[str, Any], ended: t
     def make(arguments: Sequence[Any], options: dict[str, Any]) -> PatientConnection:
         connection = PatientConnection.connect(*arguments, **options, prepare_threshold=None)
         connection.patience, connection.ended = timeout + SPARE, ended
+        connection.add_notice_handler(connection.note)
         return connection
 
     def connect(dialect: object, record: object, arguments: Any, options: dict[str, Any]) -> PatientConnection:

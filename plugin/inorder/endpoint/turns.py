@@ -165,8 +165,9 @@ class Turns:
 
     def _is_full(self, entry: Sequenced) -> bool:
         times, room = self.times, self.room
-        is_full = room.count >= times.max_waiting or room.size + entry.size > times.max_waiting_bytes
-        return is_full and not (self.merging is not None and self.merging.needs(entry))
+        if room.count < times.max_waiting and room.size + entry.size <= times.max_waiting_bytes:
+            return False
+        return self.merging is None or not self.merging.needs(entry)
 
     # -- readiness (R4) ----------------------------------------------------------------------------------------
 
@@ -185,39 +186,46 @@ class Turns:
                     self.unbegun.hold(topic, entry)
                     return False
             elif other.clock < number:
-                self._sleep(entry, other, number, now)
+                behind = other
+                break
+        else:
+            if reader.clock >= entry.number - 1:
+                if self.is_leased or not self.is_strict:
+                    return self.merging is None or not self.merging.holds(entry)
+                self.on_hold.append(entry)
                 return False
-        if reader.clock < entry.number - 1:
-            self._sleep(entry, reader, entry.number - 1, now)
-            return False
-        if self.is_leased or not self.is_strict:
-            return self.merging is None or not self.merging.holds(entry)
-        self.on_hold.append(entry)
+            behind, number = reader, entry.number - 1
+        self.room.sleep(entry, behind.topic, number)
+        if number > behind.missing.known:
+            self.learn(behind, number, now)
         return False
 
-    def _sleep(self, entry: Sequenced, reader: TopicReader, number: int, now: float) -> None:
-        self.room.sleep(entry, reader.topic, number)
-        if number > reader.missing.known:
-            self.learn(reader, number, now)
-
     def run(self, awake: deque[Sequenced], now: float) -> None:
-        """Notify of ready events, and of events that these wake."""
-        readers, is_ready, is_open = self.readers, self.is_ready, self.is_leased or not self.is_strict
-        while awake or (self.merging is not None and self.merging.go_on(awake, is_open=is_open)):
+        """Notify of ready events, and of events that these wake; of old ones as far as they may go by then."""
+        self._give_all(awake, now)
+        if self.merging is not None:
+            while self.merging.go_on(awake, is_open=self.is_leased or not self.is_strict):
+                self._give_all(awake, now)
+            if self.merging.is_over:
+                self.merging = self.room.changed = None
+
+    def _give_all(self, awake: deque[Sequenced], now: float) -> None:
+        readers, room, is_ready = self.readers, self.room, self.is_ready
+        while awake:
             entry = awake.popleft()
             if entry.done or (reader := readers.get(entry.topic)) is None:
                 continue
             if entry.number <= reader.clock:
                 self.overtaken(reader, entry)
             elif is_ready(reader, entry, now):
-                awake.extend(self.give(reader, entry))
+                room.remove(entry)
+                self.notify(reader, entry)
+                awake.extend(room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader))
             elif len(entry.deps) > LONG:
                 _put_met_last(entry, readers, self.unbegun)
-        if self.merging is not None and self.merging.is_over:
-            self.merging = self.room.changed = None
 
     def give(self, reader: TopicReader, entry: Sequenced) -> Sequence[Sequenced]:
-        """Let an entry that waited have its turn, and return the events that wake by this."""
+        """Let an old entry have its turn (R18), and return the events that wake by this."""
         self.room.remove(entry)
         self.notify(reader, entry)
         return self.room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader)
@@ -240,8 +248,7 @@ class Turns:
         """The entry's turn: advance the clock; an event goes out, a hole is skipped (and reported)."""
         entry.done = True
         reader.clock = entry.number
-        # the next confirmed number may have been overdue before this one; seldom is anything missing at all
-        if self.agenda.behind and reader.missing.confirmed:
+        if reader.missing.confirmed:  # the next one of these may have been overdue before this one
             self.agenda.note_proof(reader)
         if self.merging is not None:
             self.merging.moved(reader.topic)

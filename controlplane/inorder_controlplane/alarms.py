@@ -171,10 +171,12 @@ def _workers(seen: Seen, limits: Limits) -> Iterator[Alarm]:
 
 
 def _stuck(seen: Seen, limits: Limits) -> Iterator[Alarm]:
+    told = set[int]()
     for each in sorted(seen.stuck, key=lambda stuck: -stuck.age_ms):
         age_s = each.age_ms / 1000
-        if age_s < limits.stuck_s:
+        if age_s < limits.stuck_s or each.topic in told:
             continue
+        told.add(each.topic)  # its longest: the page shows the others
         severity: Severity = "critical" if age_s >= 10 * limits.stuck_s else "warning"
         numbers = _numbers(each.last - each.first + 1)
         label = seen.labels.get(each.topic, str(each.topic))

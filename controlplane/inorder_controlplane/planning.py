@@ -14,6 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from inorder_worker.sequencer.bits import bit_set
+
 MAX_ERRORS: Final = 100
 """Topics that are named in one refusal; of more only the number is told."""
 
@@ -28,7 +30,7 @@ class Ordered:
         stage: its stage now, 0 at the top.
         pinned: it stays on its stage (R15).
         rate: its timestamps per second, ``None`` where that is not known.
-        group: its sequencing group, topic ids.
+        group: its sequencing group, as a bit set over the places in ``topics`` of the plan.
     """
 
     id: int
@@ -36,7 +38,7 @@ class Ordered:
     stage: int
     pinned: bool = False
     rate: float | None = None
-    group: Collection[int] = ()
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class PresentOrder:
 
     Args:
         stages: topic ids of each stage, the highest first.
-        topics: what is known of each.
+        topics: what is known of each. Groups are bit sets: ten thousand topics may each be in a group of all.
     """
 
     def __init__(self, stages: Sequence[Sequence[int]], topics: Mapping[int, Ordered]) -> None:
@@ -185,13 +187,15 @@ class PresentOrder:
 
     def _visits(self, stages: Sequence[Sequence[int]], rates_known: bool) -> float:
         home = {topic: at for at, stage in enumerate(stages) for topic in stage}
+        places = {topic: at for at, topic in enumerate(self._topics)}
+        on_stages = [bit_set([places[topic] for topic in stage]) for stage in stages]
         visits = weights = 0.0
         for topic, stage in home.items():
             known = self._topics[topic]
             weight = (known.rate or 0.0) if rates_known else 1.0
             if weight:
-                top = min((home.get(other, stage) for other in known.group), default=stage)
-                visits += weight * (max(0, stage - top) + 1)
+                top = next((at for at, its in enumerate(on_stages[:stage]) if its & known.group), stage)
+                visits += weight * (stage - top + 1)
                 weights += weight
         return round(visits / weights, 6) if weights else 1.0
 

@@ -193,6 +193,11 @@ def overlap(topics: Sequence[Topic], masks: Sequence[int], limit: int, named: in
     return Overlap(chosen, matrix, pairs, topic_pairs, total)
 
 
+def groups(topics: Sequence[Topic], clients: Iterable[Iterable[tuple[str, Filter]]]) -> dict[int, int]:
+    """Return the sequencing group of each topic that has one, as a bit set; by position, see :func:`subscribed`."""
+    return {at: group for at, (group, _) in _groups(len(topics), subscribed(topics, clients)).items()}
+
+
 def _sharing_most(masks: Sequence[int], limit: int) -> list[int]:
     """Return the clients whose topics most others have too; of equals, the first."""
     planes = _counted(masks)
@@ -224,8 +229,8 @@ def _first(bits: int, count: int) -> list[int]:
 
 def _sequenced(topics: Sequence[Topic], masks: Sequence[int], limit: int) -> tuple[list[TopicPair], int]:
     """Return the costliest pairs of topics that two or more clients have, and the number of all pairs."""
-    groups = _groups(len(topics), masks)
-    total = sum(group.bit_count() for group, _ in groups.values()) // 2
+    found = _groups(len(topics), masks)
+    total = sum(group.bit_count() for group, _ in found.values()) // 2
     on_stage: dict[int, int] = {}
     for position, topic in enumerate(topics):
         on_stage[topic.stage] = on_stage.get(topic.stage, 0) | 1 << position
@@ -234,23 +239,23 @@ def _sequenced(topics: Sequence[Topic], masks: Sequence[int], limit: int) -> tup
 
     def reach(position: int) -> tuple[float, int]:
         """Return the cost of a topic's dearest pair, which is with the highest stage of its group."""
-        stage, group = topics[position].stage, groups[position][0]
+        stage, group = topics[position].stage, found[position][0]
         apart = stage - next((each for each in stages if group & on_stage[each]), stage)
         return apart * (topics[position].rate or 0.0), max(0, apart)
 
     heap: list[tuple[tuple[float, int, int, int, int], TopicPair]] = []
     looked_at = 0
-    for position in sorted(groups, key=lambda each: (reach(each), -each), reverse=True):
+    for position in sorted(found, key=lambda each: (reach(each), -each), reverse=True):
         if looked_at >= MAX_PAIRS_LOOKED_AT or (len(heap) == limit and heap[0][0][:2] > reach(position)):
             break
-        group, clients = groups[position]
+        group, clients = found[position]
         stage = topics[position].stage
         for other in members(group & up_to[stage]):
             apart = stage - topics[other].stage
             if apart == 0 and other < position:
                 continue  # looked at from the other one
             looked_at += 1
-            pair = TopicPair(position, other, (clients & groups[other][1]).bit_count(), apart)
+            pair = TopicPair(position, other, (clients & found[other][1]).bit_count(), apart)
             cost = apart * (topics[position].rate or 0.0)
             entry = ((cost, apart, pair.subscribers, -position, -other), pair)
             if len(heap) < limit:
@@ -269,7 +274,7 @@ def _groups(count: int, masks: Sequence[int]) -> Mapping[int, tuple[int, int]]:
     columns = [int("".join(column), 2) for column in zip(*texts, strict=True)] if texts and count else []
     columns.reverse()
     known: dict[int, int] = {}
-    groups: dict[int, tuple[int, int]] = {}
+    found: dict[int, tuple[int, int]] = {}
     for position, clients in enumerate(columns):
         if clients.bit_count() < 2:
             continue
@@ -279,5 +284,5 @@ def _groups(count: int, masks: Sequence[int]) -> Mapping[int, tuple[int, int]]:
             known[clients] = twice
         group = twice & ~(1 << position)
         if group:
-            groups[position] = (group, clients)
-    return groups
+            found[position] = (group, clients)
+    return found

@@ -112,6 +112,12 @@ def test_of_many_of_a_kind_the_number_is_told() -> None:
     assert made[0][0] == f"stuck-{MAX_OF_A_KIND + 2}"  # the oldest are shown
 
 
+def test_a_topic_with_many_stuck_numbers_leaves_room_for_the_alarms_of_others() -> None:
+    many = [replace(stuck_number(7, at, 60.0, "was never given"), first=at) for at in range(1, 2 * MAX_OF_A_KIND)]
+    made = found(replace(QUIET, stuck=[*many, stuck_number(8, 1, 6.0, "publisher away")]))
+    assert [each for each, _, _ in made] == ["stuck-7", "stuck-8"]
+
+
 def test_an_alarm_keeps_its_beginning_until_it_is_over() -> None:
     book, one = AlarmBook(), Alarm("store", "critical", "t", "d", "/workers")
     began = replace(one, id="stuck-1", began_ms=500)

@@ -87,7 +87,7 @@ async def test_a_logged_event_shows_its_payload(live: Live) -> None:
 # -- gaps --------------------------------------------------------------------------------------------------------------
 
 
-async def test_stuck_numbers_are_listed_and_released(live: Live) -> None:
+async def test_stuck_numbers_are_listed_and_released(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     async with live.events.client("reader") as reader, RawClient(live.events.address, SCRIPT) as raw:
         await reader.subscribe("a")
         await reader.publish("a", b"before")
@@ -114,6 +114,15 @@ async def test_stuck_numbers_are_listed_and_released(live: Live) -> None:
         assert (never["state"], never["reason"], never["client"]) == ("unknown", "was never given", None)
         assert (never["first"], never["holds"]["topic"]["name"]) == ("77", "a")
         assert (await live.get("/events", topic="1", number="2"))["waiting"] == [SCRIPT]
+        monkeypatch.setattr("inorder_worker.admin.cluster.WAITS_ASKED", 2)
+        many = [Wait(at, 0, 1, 4, 1, 9_000) for at in (0, 7, 8, 9)] + [
+            Wait(1, at, 1, 4, 1, 9_000) for at in range(90, 99)
+        ]
+        async with RawClient(live.events.address, "another") as another:
+            another.send(Report(1, True, ClientCounts(), waits=many))
+            await another.next(Reported)
+            shown = (await live.get("/gaps", sort="topic"))["items"]
+            assert {each["first"] for each in shown} >= {"2", "77"}, "another's waits leave them their places"
         raw.send(Report(2, False, ClientCounts()))
         await raw.next(Reported)
         await live.found(

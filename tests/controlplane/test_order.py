@@ -14,6 +14,7 @@ from tests.controlplane.live import Live, live_site
 
 from inorder.protocol.wire import Frame, OrderChanged
 from inorder_controlplane.planning import Plan, PresentOrder
+from inorder_worker.admin import Cluster
 from inorder_worker.sequencer.state import Switch
 
 
@@ -90,6 +91,26 @@ async def test_what_is_no_order_is_named(live: Live, body: Any, errors: dict[str
 async def test_what_is_no_change_at_all(live: Live, body: Any) -> None:
     answer = await live.client("viewer").post("/api/v1/order/preview", json=body)
     assert_problem(answer, "invalid")
+
+
+async def test_a_preview_knows_groups_and_asks_for_none(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of ten thousand topics with two readers are a hundred million ids: gigabytes, in a worker's process."""
+    asked = list[bool]()
+    topics = Cluster.topics
+
+    async def noted(cluster: Cluster, ids: Any = None, *, groups: bool = True) -> Any:
+        asked.append(groups)
+        return await topics(cluster, ids, groups=groups)
+
+    monkeypatch.setattr(Cluster, "topics", noted)
+    async with live.events.client("s1") as one, live.events.client("s2") as two:
+        await one.subscribe("a", "d", "e")
+        await two.subscribe("a", "d")
+        body = {"move": {"topic": "4", "stage": 0}}
+        preview = (await live.client("viewer").post("/api/v1/order/preview", json=body)).json()
+    assert preview["expected_stages_per_event"] == {"now": (1 + 1 + 1 + 3 + 1) / 5, "then": 1.0}
+    assert asked
+    assert not any(asked)
 
 
 async def test_what_a_change_does_is_found_out_beside_the_event_loop(

@@ -9,11 +9,15 @@ from tests.core.cluster import Cluster
 
 from inorder.protocol.wire import Frame
 from inorder_controlplane.planning import MAX_ERRORS, Fault, Moved, NotAnOrder, Ordered, PresentOrder, moves_between
+from inorder_worker.sequencer.bits import bit_set
 from inorder_worker.sequencer.rides import StampRide
 
 
 def present(stages: list[list[int]], **more: dict[int, object]) -> PresentOrder:
-    """An order whose topics have the attributes given by name, each by topic."""
+    """An order whose topics have the attributes given by name, each by topic; groups as sets of topics."""
+    places = {topic: place for place, topic in enumerate(topic for stage in stages for topic in stage)}
+    groups = {topic: bit_set([places[each] for each in group]) for topic, group in more.pop("group", {}).items()}  # type: ignore[attr-defined]
+    more["group"] = groups  # type: ignore[assignment]
     topics = {
         topic: Ordered(topic, f"m:t{topic}", at, **{name: of[topic] for name, of in more.items() if topic in of})  # type: ignore[arg-type]
         for at, stage in enumerate(stages)
@@ -174,7 +178,13 @@ def test_the_visits_are_those_of_real_stages() -> None:
             f"m:{name}",
             cluster.stages[0].stage_of(topic) or 0,
             rate=events[name],
-            group=[each for each in cluster.ids.values() if sum({each, topic} <= mine for mine in shares) > 1],
+            group=bit_set(
+                [
+                    at
+                    for at, each in enumerate(cluster.ids.values())
+                    if sum({each, topic} <= mine for mine in shares) > 1
+                ]
+            ),
         )
         for name, topic in cluster.ids.items()
     }

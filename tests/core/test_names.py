@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.costs import ended, steps
 
 from inorder.errors import InvalidFilter
-from inorder.protocol.filters import MAX_SLASHES, mqtt_filter, redis_filter
+from inorder.protocol.filters import MAX_SLASHES, mqtt_filter, name_problem, redis_filter
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact, mqtt_covers
 
@@ -132,6 +132,18 @@ def test_a_glob_is_bounded_and_a_channel_is_as_long_as_a_topic() -> None:
     assert redis_filter("a" * 65_535).kind is FilterKind.EXACT
     with pytest.raises(InvalidFilter, match=f"is {MAX_GLOB_BYTES + 1} bytes long, a glob may have {MAX_GLOB_BYTES}"):
         redis_filter(f"{longest}**")
+
+
+@given(st.text(alphabet="ab*?[]\\/+#", min_size=1, max_size=20))
+def test_the_names_of_filters_are_those_of_their_texts(text: str) -> None:
+    """What is counted of a filter, and shown, is its text; a name beside it would be kept uncounted."""
+    read = redis_filter(text)
+    assert name_problem(read) is name_problem(exact(text)) is None
+    for name in (f"{read.name}c", f"{read.name}\\", read.name.replace("a", "c"), read.name[1:]):
+        if name not in (text, read.name) and name.replace("\\", "") != text.replace("\\", ""):
+            assert name_problem(Filter(text, read.kind, name))
+    assert name_problem(Filter("a", FilterKind.EXACT, "a\\"))
+    assert name_problem(Filter("a\\*", FilterKind.REDIS, "a*"))
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from tests.costs import steps
+
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.waits import WAITS_TOLD
-from inorder.protocol.wire import TopicInfo, TopicStart, Wait
+from inorder.protocol.wire import ClientCounts, ClientReport, NumberState, TopicInfo, TopicStart, Wait
+from inorder_worker.admin import StuckNumber
+from inorder_worker.admin.stuck import places_told, waits_by_number, with_waits
 
 FOREVER = 10**9
 
@@ -47,6 +51,45 @@ def test_a_topic_that_nobody_has_named_is_told() -> None:
     module = reader(1, filters=True)
     module.receive(1, 1, [7, 1], b"x", 1, 0.0)
     assert module.waits(5.0) == [Wait(7, 0, 1, 1, 1, 5_000)]
+
+
+def told(client: str, *waits: Wait) -> ClientReport:
+    return ClientReport(client, 0, ClientCounts(), 0, -1, list(waits))
+
+
+def test_numbers_are_looked_up_for_one_client_after_the_other() -> None:
+    """Not all are: what one client says of a thousand numbers keeps those of nobody else unknown."""
+    many = [Wait(1, number, 1, 2, 1, 5_000) for number in range(1, 65)]
+    found = places_told([told("many", *many), told("one", Wait(2, 7, 2, 8, 1, 10), Wait(9, 3, 2, 8, 1, 4_000))], 1_000)
+    assert found == [(1, 1), (9, 3), *((1, number) for number in range(2, 65))]
+
+
+def test_clients_that_wait_are_told_with_each_stuck_number() -> None:
+    stuck = [
+        StuckNumber(topic, first, last, NumberState.PENDING, "", None, "p", 0, 1, logged=False)
+        for topic, first, last in ((1, 1, 3), (1, 5, 5), (2, 4, 6))
+    ]
+    clients = [told("b", Wait(1, 3, 7, 1, 1, 2_000), Wait(2, 7, 7, 1, 1, 2_000)), told("a", Wait(1, 1, 7, 2, 1, 9_000))]
+    waits = waits_by_number([*clients, told("c", Wait(2, 4, 7, 3, 1, 2_000))], 1_000)
+    made = with_waits(stuck, waits, {(2, 7): NumberState.UNKNOWN})
+    assert [(each.topic, each.first, each.waiting, each.holds) for each in made] == [
+        (1, 1, ("a", "b"), (7, 2)),
+        (1, 5, (), None),
+        (2, 4, ("c",), (7, 3)),
+        (2, 7, ("b",), (7, 1)),
+    ]
+
+
+def test_many_stuck_numbers_and_many_waits_cost_what_they_are() -> None:
+    def cost(size: int) -> int:
+        stuck = [
+            StuckNumber(1, at, at, NumberState.PENDING, "", None, "p", 0, 1, logged=False)
+            for at in range(1, 2 * size, 2)
+        ]
+        waits = waits_by_number([told("a", *(Wait(2, at, 1, 1, 1, 2_000) for at in range(1, size)))], 1_000)
+        return steps(lambda: with_waits(stuck, waits, {}))
+
+    assert cost(400) < 2.5 * cost(200)
 
 
 def test_so_many_are_told_and_no_more() -> None:

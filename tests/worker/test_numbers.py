@@ -13,6 +13,7 @@ from tests.worker.helpers import settings
 from tests.worker.raw_client import RawClient
 
 from inorder.errors import ProtocolError
+from inorder.protocol import portions
 from inorder.protocol.wire import (
     HEADER_BYTES,
     MAX_NUMBER,
@@ -106,6 +107,26 @@ def test_sums_have_room_for_all_reports() -> None:
         reports.take((str(client), 1), most, 0)
     assert (reports.totals.published, reports.totals.waiting) == (MAX_NUMBER, MAX_NUMBER)
     encode_frame(reports.show(ShowReports(1), 0))
+
+
+def test_what_one_owner_says_leaves_room_for_what_others_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all fits into an answer: first come those that wait longest, of each token and each client without one."""
+    monkeypatch.setattr(portions, "PORTION_BYTES", 500)
+    reports = ClientReports(0)
+
+    def wait(client: str, owner: str, *for_ms: int) -> None:
+        waits = [Wait(1, 1, 1, 2, 1, each) for each in for_ms]
+        reports.take((client, 1), msgspec.structs.replace(report(ClientCounts()), waits=waits), 0, owner)
+
+    for client in range(50):
+        wait(f"crowd-{client}", "crowd", 9_000)
+        wait(f"idle-{client}", "desk")
+    wait("alone", "")
+    wait("stuck", "desk", 100, 4_000)
+    wait("sooner", "desk", 3_000)
+    told = [each.client_id for each in reports.show(ShowReports(1), 0).clients]
+    assert told[:5] == ["crowd-0", "stuck", "alone", "crowd-1", "sooner"]
+    assert len(told) < 20
 
 
 def test_of_clients_that_are_gone_their_counts_alone_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,9 @@ BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "deep filter": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", DEEP)])]),
     "deep filter of a log": ("protocol", [HELLO, ChangeLog(1, LogRule("s", DEEP))]),
     "long glob": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", Filter(LONG_GLOB, FilterKind.REDIS, "a"))])]),
+    "another name": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", Filter("a/#", FilterKind.MQTT, "b" * 99))])]),
+    "another exact name": ("protocol", [HELLO, Subscribe(1, [SpaceFilter("s", Filter("a", FilterKind.EXACT, "b"))])]),
+    "another name of a log": ("protocol", [HELLO, ChangeLog(1, LogRule("s", Filter("a*", FilterKind.REDIS, "b")))]),
     "long glob of a log": ("protocol", [HELLO, ChangeLog(1, LogRule("s", Filter(LONG_GLOB, FilterKind.REDIS, "a")))]),
 }
 

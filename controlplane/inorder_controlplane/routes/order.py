@@ -10,7 +10,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from inorder.errors import InorderError, OutcomeUnknown, StaleOrder
-from inorder.protocol.wire import MAX_NUMBER, TopicInfo, TopicOrder
+from inorder.protocol.wire import MAX_NUMBER, KnownSubscription, TopicInfo, TopicOrder
+from inorder_controlplane import sharing
 from inorder_controlplane.auditing import audited
 from inorder_controlplane.context import ClusterDep, ContextDep
 from inorder_controlplane.etags import etag, require_match
@@ -173,21 +174,25 @@ async def _planned(
     cluster: Cluster, now: TopicOrder, change: WholeOrder | Swap | Move
 ) -> tuple[PresentOrder, dict[int, TopicRef], Plan]:
     """Return the present order, its topics, and the effects of a change. That takes up to a second of a processor:
-    it is done beside the event loop, which may be a worker's, too. Raises Problem."""
-    states = await cluster.topics()
+    it is done beside the event loop, which may be a worker's, too. Raises Problem.
+
+    Groups are found from the subscriptions. Told one by one, those of ten thousand topics are a hundred million ids."""
+    states, subscriptions = await asyncio.gather(cluster.topics(groups=False), cluster.subscriptions())
 
     def planned() -> tuple[PresentOrder, dict[int, TopicRef], Plan]:
-        order = _present(now, states)
+        order = _present(now, states, subscriptions)
         return order, refs_of(now), _plan(order, change)
 
     return await asyncio.to_thread(planned)
 
 
-def _present(now: TopicOrder, states: Sequence[TopicState]) -> PresentOrder:
+def _present(now: TopicOrder, states: Sequence[TopicState], subscriptions: Sequence[KnownSubscription]) -> PresentOrder:
     known = {each.id: each for each in states}
+    filters = [[(one.space, one.filter) for one in each.filters] for each in subscriptions]
+    groups = sharing.groups([sharing.Topic(each.space, each.name, each.stage) for each in now.topics], filters)
     pinned = set(now.pinned)
     topics: dict[int, Ordered] = {}
-    for each in now.topics:
+    for at, each in enumerate(now.topics):
         state = known.get(each.id)
         topics[each.id] = Ordered(
             each.id,
@@ -195,7 +200,7 @@ def _present(now: TopicOrder, states: Sequence[TopicState]) -> PresentOrder:
             each.stage,
             pinned=each.id in pinned,
             rate=state.rate if state is not None and state.is_reached else None,
-            group=() if state is None else state.group,
+            group=groups.get(at, 0),
         )
     return PresentOrder(_ids(now), topics)
 

@@ -87,6 +87,18 @@ def length_problem(filter: Filter) -> str | None:
     return f"it is {size} bytes long, a glob may have {MAX_GLOB_BYTES}" if size > MAX_GLOB_BYTES else None
 
 
+def name_problem(filter: Filter) -> str | None:
+    """Return why a filter's name is none that its text can have, or ``None``: whoever keeps filters counts, and shows,
+    their texts alone. Names of exact filters lack escapes, and nothing else."""
+    name, text = filter.name, filter.text
+    if name == text:
+        return None
+    is_shorter = filter.kind is FilterKind.EXACT and len(name) < len(text)
+    if is_shorter and name.replace("\\", "") == text.replace("\\", ""):
+        return None
+    return f"one of {len(text)} characters has another name, of {len(name)}"
+
+
 def slashes_problem(text: str) -> str | None:
     """Return why a topic or filter of MQTT has too many levels, or ``None``."""
     slashes = text.count("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from itertools import islice
 from typing import Final, Literal
 
 from inorder.errors import ChangeUnderWay, InvalidOption, Refused, StaleOrder, WorkerUnreachable
@@ -52,7 +53,7 @@ from inorder.protocol.wire import (
 from inorder_worker.admin.checks import check_automatic, check_name, check_numbers, check_range
 from inorder_worker.admin.placing import Placing
 from inorder_worker.admin.states import Automatic, EventState, StuckNumber, TopicState, event_state, topic_state
-from inorder_worker.admin.stuck import stuck_numbers, waits_by_number, with_waits
+from inorder_worker.admin.stuck import places_told, stuck_numbers, waits_by_number, with_waits
 from inorder_worker.sequencer.reordering import UNDER_WAY
 
 IDS_ASKED: Final = 500
@@ -60,7 +61,7 @@ IDS_ASKED: Final = 500
 READ_LIMIT: Final = 1_000
 """Events of a log in one answer of :meth:`Cluster.read_log`, at most."""
 WAITS_ASKED: Final = 100
-"""Numbers that only clients name whose state is asked for."""
+"""Numbers named by clients whose state is asked for, at most."""
 
 
 class Cluster(Placing):
@@ -171,8 +172,11 @@ class Cluster(Placing):
         stages = [each.stage for each in await self.stages()]
         found = await asyncio.gather(*(self._open_numbers(stage, round(older_s * 1000)) for stage in stages))
         stuck = stuck_numbers({stage: parts for stage, parts in zip(stages, found, strict=True) if parts})
-        waits = waits_by_number(await self._reporting(), round(older_s * 1000))
-        return with_waits(stuck, waits, await self._states_of(list(waits)[:WAITS_ASKED])) if waits else stuck
+        reporting, older_ms = await self._reporting(), round(older_s * 1000)
+        waits = waits_by_number(reporting, older_ms)
+        if not waits:
+            return stuck
+        return with_waits(stuck, waits, await self._states_of(places_told(reporting, older_ms)))
 
     async def waiting_for(self, topic: int, number: int) -> list[str]:
         """Return the clients that report holding events back for this number, or holding this event back."""
@@ -194,7 +198,7 @@ class Cluster(Placing):
         that do not exist or answer."""
         states: dict[tuple[int, int], NumberState] = {}
         known_topics = {info.id for info in (await self.order()).topics}
-        for topic, number in (place for place in places if place[0] in known_topics):
+        for topic, number in islice((place for place in places if place[0] in known_topics), WAITS_ASKED):
             with contextlib.suppress(WorkerUnreachable):
                 known = await self._known(topic, max(number, 1))
                 states[topic, number] = NumberState.UNKNOWN if known is None else known.state

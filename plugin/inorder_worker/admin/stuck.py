@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Final
 
 from inorder.protocol.pairs import triples
@@ -77,6 +78,15 @@ def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
     return {at: list(its) for at, its in groupby(sorted(told, key=place), key=place)}
 
 
+def places_told(clients: Iterable[ClientReport], older_ms: int) -> list[Place]:
+    """Return the numbers for which clients have waited for longer than that: the first one of each client, as they are
+    told, then the second ones, and so on. Some are looked up: none of somebody's are left out for all of another's.
+    """
+    told = [[(each.topic, each.number) for each in client.waits if each.for_ms >= older_ms] for client in clients]
+    turns = (each for turn in zip_longest(*told) for each in turn if each is not None)
+    return list(dict.fromkeys(turns))
+
+
 def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place, NumberState]) -> list[StuckNumber]:
     """Return the stuck numbers with their waiting clients, and other numbers for which clients wait, without pending
     ones, which are stuck in due time.
@@ -84,11 +94,11 @@ def with_waits(stuck: Sequence[StuckNumber], waits: Waits, states: Mapping[Place
     Args:
         states: what became of numbers; one that clients wait for and that is not there was not asked about.
     """
-    left = dict(waits)
+    left, places = dict(waits), sorted(waits)
     found = []
     for each in stuck:
-        its = [at for at in left if at[0] == each.topic and each.first <= at[1] <= each.last]
-        found.append(_with(each, [told for at in its for told in left.pop(at)]))
+        first, behind = bisect_left(places, (each.topic, each.first)), bisect_right(places, (each.topic, each.last))
+        found.append(_with(each, [told for at in places[first:behind] for told in left.pop(at, ())]))
     for (topic, number), told in left.items():
         if (state := states.get((topic, number))) in _REASONS:
             reason = _REASONS[state] if number else "no worker has named the topic"

@@ -5,7 +5,7 @@ All of it is in memory and of the worker that has the bottom stage: after a take
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Final
 
 import msgspec
@@ -55,21 +55,21 @@ class ClientReports:
     def __init__(self, now_us: int) -> None:
         self._since_us = now_us
         self._sums = dict.fromkeys(_COUNTERS, 0)
-        self._last: dict[Session, tuple[int, Report]] = {}
+        self._last: dict[Session, tuple[int, Report, str]] = {}  # when, what, and whose
         self._gone: OrderedDict[Session, ClientCounts] = OrderedDict()
         self._lives: OrderedDict[tuple[int, int], list[tuple[int, SeenLife]]] = OrderedDict()
         self._told = 0  # lives in it
 
-    def take(self, session: Session, report: Report, now_us: int) -> None:
-        """A client reports. What it counted before its first report here, unless that is the first one of all, was
-        told to another worker."""
+    def take(self, session: Session, report: Report, now_us: int, owner: str = "") -> None:
+        """A client reports; ``owner``: the name of its token, empty without one. What it counted before its first
+        report here, unless that is the first one of all, was told to another worker."""
         gone = self._gone.pop(session, ClientCounts() if report.first else report.counts)
         before = self._last[session][1].counts if session in self._last else gone
         for name in _COUNTERS:
             self._sums[name] += max(0, getattr(report.counts, name) - getattr(before, name))
         for life in report.lives:
             self._keep(SeenLife(session[0], report.offset_us, report.error_us, life), now_us)
-        self._last[session] = now_us, msgspec.structs.replace(report, lives=[])
+        self._last[session] = now_us, msgspec.structs.replace(report, lives=[]), owner
 
     def _keep(self, seen: SeenLife, now_us: int) -> None:
         key = seen.life.topic, seen.life.number
@@ -95,7 +95,7 @@ class ClientReports:
     @property
     def totals(self) -> ClientCounts:
         """The sums, and what all clients have now of what is counted as of now."""
-        now = {name: sum(getattr(report.counts, name) for _, report in self._last.values()) for name in GAUGES}
+        now = {name: sum(getattr(report.counts, name) for _, report, _ in self._last.values()) for name in GAUGES}
         return ClientCounts(**{name: min(count, MAX_NUMBER) for name, count in (self._sums | now).items()})
 
     def show(self, asked: ShowReports, now_us: int) -> Reports:
@@ -104,10 +104,21 @@ class ClientReports:
             ClientReport(
                 session[0], max(0, now_us - at) // 1000, report.counts, report.offset_us, report.error_us, report.waits
             )
-            for session, (at, report) in self._last.items()
+            for session, (at, report, _) in self._in_turns()
         ]
         lives = fitting(reversed(self._chosen(asked)))[::-1]
         return Reports(asked.request, now_us, self._since_us, self.totals, fitting(clients), lives)
+
+    def _in_turns(self) -> list[tuple[Session, tuple[int, Report, str]]]:
+        """Return the last reports: one of each owner, then the next one of each, and so on; of its own the one that
+        waits for longest is the first. So what an owner's clients say leaves room for those of others."""
+        longest = lambda each: max((wait.for_ms for wait in each[1][1].waits), default=0)  # noqa: E731
+        counts, turns = Counter[Session](), list[tuple[int, tuple[Session, tuple[int, Report, str]]]]()
+        for each in sorted(self._last.items(), key=longest, reverse=True):
+            whose = (each[1][2], 0) if each[1][2] else each[0]
+            turns.append((counts[whose], each))
+            counts[whose] += 1
+        return [each for _, each in sorted(turns, key=lambda turn: turn[0])]
 
     def _chosen(self, asked: ShowReports) -> list[SeenLife]:
         if asked.topic:

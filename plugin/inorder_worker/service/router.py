@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from inorder.errors import ProtocolError
-from inorder.protocol.filters import length_problem, number_problem
+from inorder.protocol.filters import length_problem, name_problem, number_problem
 from inorder.protocol.names import MAX_NAME_BYTES, MAX_SPACE_BYTES, Filter, FilterKind
 from inorder.protocol.pairs import firsts, flat, triples
 from inorder.protocol.portions import size_of
@@ -168,7 +168,7 @@ def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
     """Leave each topic once in a subscription. Raise ProtocolError where it has more, or longer, wildcards than are
     allowed: comes before they are looked at in any other way."""
     frame.filters = _each_topic_once(frame.filters)
-    problems = (length_problem(one.filter) for one in frame.filters)
+    problems = (length_problem(one.filter) or name_problem(one.filter) for one in frame.filters)
     problem = next(filter(None, problems), None) or number_problem([one.filter for one in frame.filters])
     if problem is not None:
         raise ProtocolError(f"filters are not allowed: {problem}")
@@ -256,7 +256,7 @@ def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[],
 def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable[[], None]:
     rule = frame.rule
     _check_names(rule.space, rule.filter)
-    if frame.is_on and (problem := length_problem(rule.filter)) is not None:
+    if frame.is_on and (problem := length_problem(rule.filter) or name_problem(rule.filter)) is not None:
         raise ProtocolError(f"a filter is not allowed: {problem}")
     _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
     command = SetLogRule(*session, frame.request, rule, frame.is_on)

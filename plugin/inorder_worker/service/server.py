@@ -239,7 +239,7 @@ class Server:
         elif well_formed(frame):
             now = _now_us()
             connection.send([Reported(frame.request, now)])
-            self.reports.take(connection.session, self._admission.seen(connection, frame), now)
+            self.reports.take(connection.session, self._admission.seen(connection, frame), now, connection.owner)
         else:
             raise ProtocolError("a report is out of range or not well formed")
         self._host.commits.submit(Work(connection, size, run))

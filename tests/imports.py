@@ -65,7 +65,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         "inorder_worker.sequencer": "inorder.errors inorder.protocol",
         "inorder_worker.sequencer.popularity": "",
         "inorder_worker.store": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.private"
-        " inorder_worker.sequencer",
+        " inorder.backoff inorder_worker.sequencer",
         "inorder_worker.service": "inorder.errors inorder.protocol inorder.logs inorder.masking inorder.listening"
         " inorder.signals inorder.settings inorder.backoff inorder.patience inorder_worker.sequencer"
         " inorder_worker.store",

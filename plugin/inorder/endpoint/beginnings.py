@@ -130,7 +130,7 @@ class Beginnings:
         if self.is_restored and number:
             reader.restored.add(1, number)
         if start.reached > reader.clock:  # what is missing was missed long ago: it is asked for at once
-            turns.learn_late(reader, start.reached, now - turns.times.gap_timeout)
+            self._learn_late(reader, start.reached, now - turns.times.gap_timeout)
             reader.missing.vouch(start.reached)
         self._learn_head(topic, now)
 
@@ -148,6 +148,11 @@ class Beginnings:
         """R6: events that depend on numbers up to the floor were let go while nobody knew where the topic begins."""
         if not is_leap(reader, floor):  # a forged one: no topic gets that far while its start is on its way
             self._turns.jump(reader, floor, now)
+
+    def _learn_late(self, reader: TopicReader, number: int, since: float) -> None:
+        """Take note of a number that counts as known since then (s), and is asked for accordingly."""
+        self._turns.learn(reader, number, since)
+        self._turns.agenda.note(reader)
 
     def _learn_head(self, topic: int, now: float) -> None:
         """Mark numbers as missing that a head, or a given-up number, told before the topic's clock was known."""
@@ -202,7 +207,7 @@ class Beginnings:
                 awake.extend(turns.let_go(topic))
             else:
                 reader.end = number
-                turns.learn_late(reader, number, since)
+                self._learn_late(reader, number, since)
                 reader.missing.vouch(number)
         turns.run(awake, now)
 

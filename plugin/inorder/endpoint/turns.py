@@ -165,9 +165,8 @@ class Turns:
 
     def _is_full(self, entry: Sequenced) -> bool:
         times, room = self.times, self.room
-        if room.count < times.max_waiting and room.size + entry.size <= times.max_waiting_bytes:
-            return False
-        return self.merging is None or not self.merging.needs(entry)
+        has_room = room.count < times.max_waiting and room.size + entry.size <= times.max_waiting_bytes
+        return not has_room and (self.merging is None or not self.merging.needs(entry))
 
     # -- readiness (R4) ----------------------------------------------------------------------------------------
 
@@ -318,11 +317,6 @@ class Turns:
         """Take note that a number exists."""
         if number > reader.clock and reader.missing.learn(number, now) and reader.topic not in self.agenda.behind:
             self.agenda.learned(reader.topic)
-
-    def learn_late(self, reader: TopicReader, number: int, since: float) -> None:
-        """Take note of a number that counts as known since then (s), and is asked for accordingly."""
-        self.learn(reader, number, since)
-        self.agenda.note(reader)
 
     def take_head(self, reader: TopicReader, number: int, now: float) -> None:
         """A worker told a confirmed number."""

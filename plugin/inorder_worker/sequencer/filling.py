@@ -124,10 +124,11 @@ class Reduction:
 
 
 def owed_by(state: StageState, kept: int) -> tuple[int, list[tuple[int, list[int]]]]:
-    """Return what topics owe when somebody who keeps them leaves others (bit sets): just what a timestamp would name
-    now, before that is so, though nothing is published. Whoever waits for it has waited for all that the group has. It
-    is the same for the topics of a class (R22), so it comes by classes, each with the topics that it is for; the first
-    part are topics of further classes, beyond what one step may look at.
+    """Return the entries that kept topics owe when a client leaves others, by classes of topics (bit sets).
+
+    These are just what a timestamp would name now, before that is so, though nothing is published. Whoever waits for
+    them has waited for all that the group has. They are the same for the topics of a class (R22), so each list comes
+    with the topics that it is for; the first part are topics of further classes, beyond what one step may look at.
 
     What rises later in the others concerns nobody who left them, so no more than this is to be carried (R10).
     """

@@ -1,4 +1,4 @@
-"""What clients have left while they keep other topics, as far as timestamps have to regard it (R10)."""
+"""Partings: clients have left topics and keep others, which timestamps have to regard (R10)."""
 
 from __future__ import annotations
 
@@ -105,8 +105,11 @@ class Partings:
         self._partings = [each._replace(bare=each.kept, owed=()) for each in self._partings]
 
     def parted_from(self, topic: int, tick: int) -> tuple[int, int, list[list[int]]]:
-        """Return what somebody has left who keeps ``topic``, since its event of this tick (a bit set); of that what its
-        next timestamp must look at; and what it owes for the rest (flat lists)."""
+        """Return three things about a topic since its event of a tick.
+
+        The topics that somebody has left who keeps it (a bit set); those of them that its next timestamp must look at;
+        and the entries that it owes for the others (flat lists).
+        """
         left, bare = 0, 0
         owed: list[list[int]] = []
         for each in reversed(self._partings):

@@ -1,4 +1,4 @@
-"""What clients began lately, as far as timestamps have to regard it (R22)."""
+"""Clients have begun topics lately, which timestamps have to regard (R22)."""
 
 from __future__ import annotations
 

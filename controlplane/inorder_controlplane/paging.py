@@ -6,8 +6,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import attrgetter
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -22,6 +24,8 @@ Key = str | int | float | bool | None
 """What can be sorted by; ``None`` comes first."""
 
 MAX_LIMIT: Final = 1000
+MAX_PARTS: Final = 20_000
+"""Parts of all items of a page, such as filters: an answer is made while nobody else is served."""
 
 
 class Page(BaseModel, Generic[T]):
@@ -69,6 +73,7 @@ def page_of(
     sorts: Mapping[str, Callable[[T], Key]],
     default: str,
     text: Callable[[T], str],
+    size: Callable[[T], int] = lambda _: 1,
 ) -> Page[AnswerT]:
     """Return one page. Raises Problem.
 
@@ -78,6 +83,7 @@ def page_of(
         sorts: by name, what can be sorted by.
         default: the name that is sorted by where the query says none; - in front for the greatest first.
         text: where ``q`` is looked for, whatever the case.
+        size: parts of an item; a page ends behind ``MAX_PARTS`` of them, with one item at least.
     """
     order = query.sort or default
     name = order.removeprefix("-")
@@ -105,6 +111,8 @@ def page_of(
         except TypeError:
             raise _bad_cursor() from None
     page = rest[: query.limit]
+    through = [*accumulate(map(size, page))]
+    page = page[: max(1, bisect_right(through, MAX_PARTS))]
     following = encoded([order, *key(page[-1])]) if len(rest) > len(page) else None
     return Page(items=[shown(item) for item in page], next=following, total=len(found))
 

@@ -11,6 +11,7 @@ from inorder_controlplane import sharing
 from inorder_controlplane.models.common import answer
 from inorder_controlplane.models.topics import TopicRef
 from inorder_worker.admin import Cluster, TopicState
+from inorder_worker.sequencer.log_rules import LogRules
 
 
 class Survey:
@@ -47,13 +48,13 @@ class Survey:
         counts = sharing.subscribers(len(topics), sharing.subscribed(topics, filters))
         return {state.id: count for state, count in zip(states, counts, strict=True)}
 
+    @cached_property
+    def _by_topic(self) -> LogRules:
+        return LogRules(self.rules)
+
     def log_of(self, state: TopicState) -> LogRule | None:
         """Return the widest bounds of a topic's rules for event logs; ``None`` without a rule."""
-        rules = [each for each in self.rules if each.covers(state.space, state.name)]
-        if not rules:
-            return None
-        bounds = zip(*((each.max_age_ms, each.max_count, each.max_bytes) for each in rules), strict=True)
-        return LogRule(state.space, rules[0].filter, *(0 if 0 in values else max(values) for values in bounds))
+        return self._by_topic.widest(state.space, state.name)
 
     def ref(self, topic: int) -> TopicRef:
         """Return a topic in the API's form."""

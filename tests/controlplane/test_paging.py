@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from inorder_controlplane import paging
 from inorder_controlplane.paging import Key, ListQuery, encoded, page_of
 from inorder_controlplane.problems import Problem
 
@@ -54,6 +55,31 @@ def listed(
 @pytest.mark.parametrize("limit", [1, 2, 9, 1000])
 def test_a_walk_sees_all_in_order(sort: str, expected: list[str], limit: int) -> None:
     assert walk(ITEMS, sort, limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "pages"), [(1000, [[1, 2, 1], [9], [3, 1], [1, 1, 1]]), (2, [[1, 2], [1], [9], [3, 1], [1, 1], [1]])]
+)
+def test_a_page_has_so_many_parts_and_one_item_at_least(
+    monkeypatch: pytest.MonkeyPatch, limit: int, pages: list[list[int]]
+) -> None:
+    """A client may have tens of thousands of filters; a thousand such items would hold everybody up."""
+    monkeypatch.setattr(paging, "MAX_PARTS", 4)
+    items, cursor, found = [*enumerate([1, 2, 1, 9, 3, 1, 1, 1, 1])], None, list[list[int]]()
+    while not found or cursor is not None:
+        page = page_of(
+            items,
+            ListQuery(limit, cursor),
+            lambda each: each,
+            ident=lambda each: each[0],
+            sorts={"at": lambda each: each[0]},
+            default="at",
+            text=str,
+            size=lambda each: each[1],
+        )
+        found.append([size for _, size in page.items])
+        cursor = page.next
+    assert found == pages
 
 
 def test_items_that_come_and_go_move_no_other() -> None:

@@ -24,10 +24,17 @@ async def live(tmp_path: Path) -> AsyncIterator[Live]:
         yield made
 
 
-async def test_subscriptions_are_listed(live: Live) -> None:
+async def test_subscriptions_are_listed(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     async with live.events.client("desk-1") as one, live.events.client(ODD) as two:
         await one.subscribe("a", "b")
         await two.subscribe("#")
+        monkeypatch.setattr("inorder_controlplane.paging.MAX_PARTS", 2)
+        first = await live.get("/subscriptions")
+        assert ([each["client"] for each in first["items"]], first["total"]) == (
+            ["desk-1"],
+            2,
+        )  # its filters fill a page
+        monkeypatch.undo()
         found = await live.get("/subscriptions")
         assert found["total"] == 2
         assert found["items"] == [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.core.cluster import Cluster, arrive, entries, reader, seen, wait
+from tests.costs import steps
 
 from inorder.endpoint.ordering import OrderingModule
 from inorder.endpoint.outputs import Found, OrderingTimes
+from inorder.protocol.filters import filter_of
 from inorder.protocol.names import exact
 from inorder.protocol.pairs import pairs
 from inorder.protocol.wire import Done, LoggedEvents, LogRule, Logs, NewEvent, NumberState, ShowLogs, Topics
@@ -24,6 +26,7 @@ from inorder_worker.sequencer.commands import (
     TrimLog,
 )
 from inorder_worker.sequencer.event_log import split
+from inorder_worker.sequencer.log_rules import LogRules
 from inorder_worker.sequencer.stage import Stage
 from inorder_worker.sequencer.topic_manager import TopicManager
 
@@ -52,6 +55,18 @@ def found(answer: LoggedEvents) -> list[Found]:
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_topics_bounds_are_the_widest_of_all_its_rules_however_many_others_there_are() -> None:
+    def rule(text: str, *bounds: int, space: str = "m") -> LogRule:
+        return LogRule(space, filter_of(space, text), *bounds)
+
+    its = [rule("a", 1, 5, 0), rule("#", 3, 4, 7), rule("a/+", 9, 9, 9), rule("a", 8, 8, 8, space="n")]
+    assert LogRules(its).widest("m", "a") == LogRule("m", exact("a"), 3, 5, 0)
+    assert LogRules(its).widest("m", "b") == its[1]
+    assert LogRules(its[2:]).widest("m", "a") is None
+    few, many = (LogRules([*its, *(rule(f"t{at}", 1) for at in range(count))]) for count in (10, 1_000))
+    assert steps(lambda: many.widest("m", "t5")) == steps(lambda: few.widest("m", "t5"))
 
 
 def test_the_row_is_an_effect_of_the_very_step_that_gives_the_number() -> None:

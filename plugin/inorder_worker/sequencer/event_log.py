@@ -125,15 +125,7 @@ class EventLog:
         manager = self._state.topics.get(topic)
         if manager is None or not manager.logged:
             return None
-        rules = self._state.rules
-        if len(rules) == 1:
-            return rules[0]
-        rules = [each for each in rules if each.covers(manager.space, manager.name)]
-        widest = [
-            0 if 0 in values else max(values)
-            for values in zip(*((each.max_age_ms, each.max_count, each.max_bytes) for each in rules), strict=True)
-        ]
-        return LogRule(manager.space, rules[0].filter, *widest)
+        return self._state.log_rules.widest(manager.space, manager.name)
 
     # -- rows --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from inorder.protocol.deadlines import Deadlines
 from inorder.protocol.wire import Frame, LogRule, StampedEvent, Timestamps, TopicInfo
 from inorder_worker.sequencer.commands import AnyCommand, Automatic, Effect, LogChange, Reply, Send, StageSettings
 from inorder_worker.sequencer.lingers import Linger, Lingers
+from inorder_worker.sequencer.log_rules import LogRules
 from inorder_worker.sequencer.open_numbers import OpenNumbers
 from inorder_worker.sequencer.partings import Partings, SavedParting
 from inorder_worker.sequencer.reader_changes import ReaderChanges, SavedChange
@@ -284,6 +285,7 @@ class StageState(StageData):
     @rules.setter
     def rules(self, rules: list[LogRule]) -> None:
         self._rules, self._logged = rules, FilterSet((each.space, each.filter) for each in rules)
+        self.log_rules = LogRules(rules)
 
     def is_logged(self, space: str, name: str) -> bool:
         """Tell whether a topic has an event log by the rules (R18)."""

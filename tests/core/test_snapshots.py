@@ -56,7 +56,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
         found.pop(name, None)
     del found["tally"], found["_rules"]  # counts of a process; data
     readers, deadlines, ages = (found.pop(name) for name in ("overlaps", "deadlines", "ages"))
-    rules, lingers = found.pop("_logged"), list(found.pop("lingers"))
+    rules, bounds, lingers = found.pop("_logged"), found.pop("log_rules"), list(found.pop("lingers"))
     assert found.keys() > {"topics", "by_name", "on_stage", "connected", "sessions"}
     orders = {name: list(found[name]) for name in ("topics", "gone", "ended", "sessions")}
     return found | {
@@ -68,7 +68,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
         ],
         "changes": [found.pop(name).saved() for name in ("growths", "partings")],
         "deadlines": (deadlines.first(), ages.first()),
-        "logged": [rules.covers("s", name) for name in "ab"],
+        "logged": [(rules.covers("s", name), bounds.widest("s", name)) for name in "ab"],
         "lingers": lingers,
     }
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.costs import ended, steps
 
 from inorder.errors import InvalidFilter
-from inorder.protocol.filters import MAX_SLASHES, mqtt_filter, name_problem, redis_filter
+from inorder.protocol.filters import MAX_SLASHES, mqtt_filter, name_problem, number_problem, redis_filter
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact, mqtt_covers
 
@@ -124,6 +124,16 @@ def test_an_mqtt_filter_has_as_many_levels_as_mosquitto_takes() -> None:
     longest = mqtt_filter("+/" * MAX_SLASHES + "b")
     assert longest.covers("a/" * MAX_SLASHES + "b")
     assert not longest.covers("a/" * (MAX_SLASHES - 1) + "b")
+
+
+def test_the_wildcards_of_a_client_are_bounded_together() -> None:
+    """Workers keep them, and so does their store: a frame of 8 MB for each client made it gigabytes."""
+    longest = [mqtt_filter(f"{each}{'a' * 65_532}/#") for each in range(4)]
+    assert number_problem([*longest, *(exact(f"{each}{'b' * 65_000}") for each in range(9))]) is None
+    problem = number_problem([*longest, mqtt_filter("+/+/+")])
+    assert problem == (
+        "its filters with wildcards have 262145 bytes, those of a client may have 262144 together in total order"
+    )
 
 
 def test_a_glob_is_bounded_and_a_channel_is_as_long_as_a_topic() -> None:

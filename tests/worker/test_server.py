@@ -10,7 +10,7 @@ from tests.worker.helpers import PATIENCE, TestJournal, commands_in, kinds, sett
 from tests.worker.raw_client import RawClient
 
 from inorder.logs import fields_of
-from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS
+from inorder.protocol.filters import MAX_SLASHES, MAX_WILDCARDS, redis_filter
 from inorder.protocol.globs import MAX_GLOB_BYTES
 from inorder.protocol.names import Filter, FilterKind, exact
 from inorder.protocol.wire import (
@@ -105,7 +105,7 @@ async def test_a_silent_connection_is_closed() -> None:
 HELLO = Hello(1, 1, "", "bad", 1)
 WILD = Filter("#", FilterKind.MQTT, "#")
 LONG_GLOB = "a" * MAX_GLOB_BYTES + "*"
-GLOBS = [SpaceFilter("s", Filter(f"{each}{'a' * 999}*", FilterKind.REDIS, "a")) for each in range(3)]
+GLOBS = [SpaceFilter("s", redis_filter(f"{each}{'a' * 999}*")) for each in range(3)]
 DEEP = Filter("+/" * (MAX_SLASHES + 1) + "#", FilterKind.MQTT, "#")
 BAD: dict[str, tuple[str, list[Frame | bytes]]] = {
     "garbage": ("too_large", [b"GET / HTTP/1.1\r\n\r\n"]),

@@ -19,6 +19,8 @@ MAX_FILTERS = 32_768
 """Filters of one client in total order: they are always sent as a whole, and looked at one by one."""
 MAX_WILDCARDS = 1_000
 """Filters with wildcards that one client may have in total order: all are read for every topic."""
+MAX_WILDCARDS_BYTES = 256 * 1024
+"""Of these together: workers keep them for each client, in memory and in their store."""
 MAX_GLOBS_BYTES = 2_048
 """Of the Redis globs among them together: as many bits are moved for each byte of every topic's name."""
 _GLOB_CHARACTERS = "*?["
@@ -114,6 +116,10 @@ def number_problem(filters: Collection[Filter]) -> str | None:
     wild = [each for each in filters if each.kind is not FilterKind.EXACT]
     if len(wild) > MAX_WILDCARDS:
         return f"{len(wild)} filters have wildcards, a client may have {MAX_WILDCARDS} of these in total order"
+    size = sum(len(each.text.encode()) for each in wild)
+    if size > MAX_WILDCARDS_BYTES:
+        allowed = f"those of a client may have {MAX_WILDCARDS_BYTES} together in total order"
+        return f"its filters with wildcards have {size} bytes, {allowed}"
     size = sum(len(each.text.encode()) for each in wild if each.kind is FilterKind.REDIS)
     if size > MAX_GLOBS_BYTES:
         return f"its globs have {size} bytes, those of a client may have {MAX_GLOBS_BYTES} together in total order"

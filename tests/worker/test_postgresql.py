@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from tests.worker.helpers import PATIENCE, settings, until
 from tests.worker.raw_client import RawClient
 
-from inorder.errors import InvalidOption, StoreOutdated, StoreRefused, StoreUnreachable
+from inorder.errors import InvalidOption, StoreFull, StoreOutdated, StoreRefused, StoreUnreachable
 from inorder.protocol.wire import CreateTimestamps, NewEvent
 from inorder.testing.services import FaultProxy, PgBouncer, PostgresServer, wait_until
 from inorder_worker.service import Worker
@@ -225,7 +225,7 @@ def test_an_ended_wait_for_a_synchronous_standby_makes_nothing_durable(postgres:
 
 
 def test_a_server_that_fails_at_once_is_not_asked_without_a_pause(
-    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As where an administrator's ``statement_timeout`` ends each wait for a lock: each attempt makes connections."""
     journal, now, attempts = SqlJournal(postgres.database(), timeout=10), [0.0], [0.0]
@@ -245,7 +245,25 @@ def test_a_server_that_fails_at_once_is_not_asked_without_a_pause(
     with pytest.raises(StoreUnreachable, match="statement timeout"):
         journal.append([Batch(0, epoch, 1, b"x")])
     assert 10 < len(attempts) < 40
+    assert caplog.text.count("event=append_repeated") == 1, "a standby may take over before the time is over"
     assert attempts[2] - attempts[1] < 0.05, "the first one is made at once: the connection was cut"
+    journal.close()
+
+
+def test_a_server_without_room_is_not_asked_again(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standby would take over meanwhile, fail as well, and nobody would say why nothing is numbered."""
+    journal, attempts = SqlJournal(postgres.database(), timeout=1), []
+    journal.open(1)
+    epoch = journal.claim(0, "a")
+
+    def fail(*_: object) -> None:
+        attempts.append(1)
+        raise translate(psycopg.errors.DiskFull("could not extend file"), journal.url)
+
+    monkeypatch.setattr(journal._appender, "_insert", fail)
+    with pytest.raises(StoreFull, match="could not extend file"):
+        journal.append([Batch(0, epoch, 1, b"x")])
+    assert len(attempts) == 1
     journal.close()
 
 

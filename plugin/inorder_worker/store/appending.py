@@ -17,7 +17,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from inorder.backoff import pause
-from inorder.errors import StoreCorrupt, StoreUnreachable
+from inorder.errors import StoreCorrupt, StoreFull, StoreUnreachable
+from inorder.logs import logger
 from inorder_worker.store import log_rows
 from inorder_worker.store.chain import Row
 from inorder_worker.store.failpoints import reach
@@ -28,6 +29,8 @@ from inorder_worker.store.sqlite_file import ROW_PAGES
 from inorder_worker.store.stage_table import StageTable
 from inorder_worker.store.store import Store
 from inorder_worker.store.store_errors import Conflict
+
+log = logger("inorder.worker")
 
 FIRST_PAUSE: Final = 0.05
 """Seconds before the third attempt at most (see ``backoff``): each makes connections, two where it fails at once."""
@@ -67,7 +70,8 @@ class Appender:
 
         When the answer to a commit is lost, or is an error, the rows are looked for by stage, number and hash. Where
         they are not there a server gets them again, as the very same rows, so that a late commit of the first attempt
-        cannot double them; a file does not: what failed there (a full disk) fails again."""
+        cannot double them; a file does not, and no full disk: what failed there fails again. Why a server gets them
+        once more is logged: this worker may be taken for dead before it gives up, and has nothing to tell then."""
         deadline = time.monotonic() + self._timeout
         for failures in count():
             try:
@@ -77,8 +81,8 @@ class Appender:
                 self._check_are_ours(rows)
                 self._wait_for_standby(rows)
                 return
-            except StoreUnreachable:
-                is_over = self._store.is_interrupted or time.monotonic() > deadline
+            except StoreUnreachable as error:
+                is_over = isinstance(error, StoreFull) or self._store.is_interrupted or time.monotonic() > deadline
                 if is_over and not self._store.is_sqlite:
                     raise  # who recovers finds the rows, or does not
                 if self._found_after_all(rows):
@@ -86,7 +90,7 @@ class Appender:
                 if self._store.is_sqlite:
                     raise
                 if failures:  # the first time the connection was cut, and the next one is good
-                    time.sleep(pause(FIRST_PAUSE, LAST_PAUSE, failures))
+                    _rest(failures, error)
 
     def _insert(self, rows: list[Row], log: Sequence[LogWrite]) -> None:
         try:
@@ -166,6 +170,13 @@ class Appender:
         raise StoreCorrupt(
             self._store.url, f"journal of stage {rows[0].stage}: row {rows[0].seq} is not what was written"
         )
+
+
+def _rest(failures: int, error: StoreUnreachable) -> None:
+    """Wait before the next attempt of an append, and say once what is wrong."""
+    if failures == 1:
+        log.warning("event=append_repeated error=%s", error)
+    time.sleep(pause(FIRST_PAUSE, LAST_PAUSE, failures))
 
 
 @lru_cache(maxsize=64)

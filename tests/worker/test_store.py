@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -192,6 +193,45 @@ def test_the_first_worker_says_how_many_stages_there_are(url: str) -> None:
     assert verify(url).problems == []
     journal.close()
     store.close()
+
+
+def test_a_store_that_is_made_at_the_same_moment_is_made_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a worker and by ``inorder tokens create``: the worker still says how many stages there are."""
+    looked = threading.Barrier(2)
+
+    def prepare(self: Store) -> int | None:
+        version = prepared(self)
+        looked.wait(10)
+        return version
+
+    prepared = Store.prepare
+    monkeypatch.setattr(Store, "prepare", prepare)
+    first, second, journal = Store(url), Store(url), SqlJournal(f"{url}.2")
+    other = Store(f"{url}.2")
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(lambda store: store.make(1), [first, second])) == [False, True]
+        making = threads.submit(other.make, 1)
+        assert (journal.open(3).stages, making.exception()) == (3, None)
+    for each in (first, second, other, journal):
+        each.close()
+
+
+def test_a_store_that_is_made_between_two_looks_lacks_no_table(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers that start together on a new store: one would end, and advise to put a backup back."""
+    made = Store(url)
+
+    def names(inspector: sa.Inspector, schema: str | None = None) -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(sa.Inspector, "get_table_names", look)
+            made.make(1)
+        return look(inspector, schema)
+
+    look = sa.Inspector.get_table_names
+    monkeypatch.setattr(sa.Inspector, "get_table_names", names)
+    journal = SqlJournal(url)
+    assert journal.open(1).stages == 1
+    journal.close()
+    made.close()
 
 
 # -- damage ----------------------------------------------------------------------------------------------------------

@@ -36,13 +36,14 @@ class Store(SqlConnection):
     def open(self, stages: int, topic_order: TopicOrder = ()) -> StoreInfo:
         """Read the store's facts; make a new store, upgrade one of an older release. One that was made, and that no
         worker has had a stage of, becomes what is asked for. See Journal.open for errors."""
-        version = self.prepare()
+        version, order = self.prepare(), frozen_order(topic_order)
         if version is None:
-            return self._made(stages, topic_order)
-        if version < schema.SCHEMA_VERSION:
-            self.write(self.upgrade)
-        self._take_mark()
-        info, order = self.run(self._read_meta), frozen_order(topic_order)
+            info, _ = self._made(stages, topic_order)
+        else:
+            if version < schema.SCHEMA_VERSION:
+                self.write(self.upgrade)
+            self._take_mark()
+            info = self.run(self._read_meta)
         if info.stages == stages and order in ((), info.topic_order):
             return info
         return self.write(lambda connection: self._fit(connection, stages, order))
@@ -54,18 +55,19 @@ class Store(SqlConnection):
             self.run(self.require_current)
             self._take_mark()
             return False
-        self._made(stages, topic_order)
-        return True
+        _, is_ours = self._made(stages, topic_order)
+        return is_ours
 
-    def _made(self, stages: int, topic_order: TopicOrder) -> StoreInfo:
-        """Make a new store, and say so: whoever has moved or removed one, or named the wrong place, expects another."""
+    def _made(self, stages: int, topic_order: TopicOrder) -> tuple[StoreInfo, bool]:
+        """Make a new store, unless another process just does, and say so: whoever has moved or removed one, or named
+        the wrong place, expects another."""
         had_mark = self._file is not None and self._file.has_mark
         self.unmark()  # of a store that was here before
         info, is_ours = self.write(lambda connection: self._create(connection, stages, topic_order))
         if is_ours:
             level = logging.WARNING if had_mark else logging.INFO
             log.log(level, "event=store_made store=%s domain=%d hint=%s", self.url, info.domain, _MADE)
-        return info
+        return info, is_ours
 
     def prepare(self) -> int | None:
         """Check the store's place; return its schema's version, or ``None`` without a store. Raises as ``open``."""
@@ -127,8 +129,9 @@ class Store(SqlConnection):
         """Return the version of the store's schema, or ``None`` without a store. Raises StoreVersionMismatch for one
         that this release cannot use, and StoreCorrupt."""
         inspector = sa.inspect(connection)
-        if not inspector.has_table(schema.meta.name):
-            self._require_none(inspector)
+        tables = set(inspector.get_table_names())  # all in one look: another process may just make them
+        if schema.meta.name not in tables:
+            self._require_none(tables)
             return None
         columns = {column["name"] for column in inspector.get_columns(schema.meta.name)}
         if "schema_version" not in columns:
@@ -153,10 +156,10 @@ class Store(SqlConnection):
         self._check_revision(connection, version)
         return version
 
-    def _require_none(self, inspector: sa.Inspector) -> None:
+    def _require_none(self, tables: set[str]) -> None:
         """Raise StoreCorrupt where there are tables of a store without ``meta``: a new store would mix with them, and a
         backup would replace them unasked."""
-        if found := sorted(schema.metadata.tables.keys() & set(inspector.get_table_names())):
+        if found := sorted(schema.metadata.tables.keys() & tables):
             there = f"there is no table meta, and there are {', '.join(found)}"
             reason = "where meta was dropped or renamed, undo that; where they are of another application, give inorder"
             raise StoreCorrupt(self.url, f"{there}: {reason} a database (or schema) of its own")

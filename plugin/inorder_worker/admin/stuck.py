@@ -79,9 +79,8 @@ def waits_by_number(clients: Iterable[ClientReport], older_ms: int) -> Waits:
 
 
 def places_told(clients: Iterable[ClientReport], older_ms: int) -> list[Place]:
-    """Return the numbers for which clients have waited for longer than that: the first one of each client, as they are
-    told, then the second ones, and so on. Some are looked up: none of somebody's are left out for all of another's.
-    """
+    """Return the numbers for which clients have waited for longer than ``older_ms``, the first one of each client, then
+    the second ones, and so on. Only some are looked up: none of somebody's are left out for all of another's."""
     told = [[(each.topic, each.number) for each in client.waits if each.for_ms >= older_ms] for client in clients]
     turns = (each for turn in zip_longest(*told) for each in turn if each is not None)
     return list(dict.fromkeys(turns))

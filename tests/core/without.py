@@ -363,7 +363,7 @@ def readers(patch: Patch) -> None:
 
     def init(self: Reduction, *args: Any, **how: Any) -> None:
         whole(self, *args, **how)
-        self._active = 0
+        self._readers = self._active = 0
 
     patch.setattr(Reduction, "__init__", init)
 

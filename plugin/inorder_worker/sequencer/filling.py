@@ -104,12 +104,13 @@ class Reduction:
     def take(self, its: ReaderClass, other: TopicManager) -> bool | None:
         """Add an entry for a topic of a class, unless an earlier one covers it. What comes next has risen before it.
         Return ``True`` if all of that is covered, ``False`` if all of it in this class is."""
-        active = self._active & its.active
+        both, active = self._readers & its.readers, self._active & its.active
         topic = other.id
         for readers, reads, strangers, told in self._covers:
             if told and (other.has_passed or not _is_before(other.told, told)):
                 continue
-            if not active & ~reads and not strangers >> topic & 1 and (readers & its.readers).bit_count() > 1:
+            is_read = not (active & ~reads or both & ~readers)
+            if is_read and not strangers >> topic & 1 and (readers & its.readers).bit_count() > 1:
                 return None if strangers or told else False
         self.deps += (topic, other.number)
         if (since := passed_at(other)) is None:
@@ -203,7 +204,7 @@ class Filling:
         left, bare, owed = self._state.partings.parted_from(manager.id, since)
         for each in owed:
             for other, number in pairs(each):
-                if concerned >> other & 1 and topics[other].tick > since:
+                if concerned >> other & 1 and topics[other].tick > manager.filled:
                     deps += (other, number)
         return left & others & group.neighbours, bare & concerned
 

@@ -21,7 +21,7 @@ class ReaderChange(NamedTuple):
 
     Attributes:
         tick: when.
-        kept: topics that its client had before and has still, as a bit set.
+        kept: topics that its client had before, and has still or has left while they linger, as a bit set.
         changed: topics that it got.
     """
 

@@ -256,7 +256,7 @@ class Subscribing:
             if dropped:
                 lingering |= dict.fromkeys(dropped, (ride.incarnation, ride.version))
                 self._linger(ride.client_id, ride.incarnation, ride.version)
-            self._begin(known, wanted - known.active, kept)
+            self._begin(known, wanted - known.active, kept.union(lingering))
             if known.incarnation not in (ride.incarnation, 0) and known.active:
                 self._replace(known)
         state.overlaps.put(

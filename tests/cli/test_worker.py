@@ -143,5 +143,6 @@ def test_log_lines_for_programs(start: Start, cli: Cli) -> None:
     child.line()
     ended = child.interrupt()
     lines = [json.loads(line) for line in ended.err.splitlines()]
-    assert [(line["event"], line["worker"]) for line in lines] == [("started", "desk one"), ("stopped", "desk one")]
+    assert [line["event"] for line in lines] == ["store_made", "started", "stopped"]
+    assert [line["worker"] for line in lines[1:]] == ["desk one", "desk one"]
     cli("worker", "--log-format", "xml").assert_refused(2, "--log-format", "xml")

@@ -57,7 +57,7 @@ def _look_ups(stage: Stage) -> dict[str, Any]:
     del found["tally"], found["_rules"]  # counts of a process; data
     readers, deadlines, ages = (found.pop(name) for name in ("overlaps", "deadlines", "ages"))
     rules, bounds, lingers = found.pop("_logged"), found.pop("log_rules"), list(found.pop("lingers"))
-    assert found.keys() > {"topics", "by_name", "on_stage", "connected", "sessions"}
+    assert found.keys() > {"topics", "by_name", "on_stage", "latest", "sessions"}
     orders = {name: list(found[name]) for name in ("topics", "gone", "ended", "sessions")}
     return found | {
         "orders": orders,

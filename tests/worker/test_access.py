@@ -143,7 +143,7 @@ async def test_the_workers_own_token_counts_as_admin(url: str, tokens: TokenStor
                 "forbidden", "the client id 'raw' is connected by the workers' own token",
             )  # fmt: skip
             await client.ping()
-        await until(lambda: not running._host.stage(0)._state.connected)
+        await until(lambda: not running._host.stage(0).inspection.figures().sessions)
         async with RawClient(running.address, "raw", 2, token=secret) as client:  # it has moved to the token
             assert client.welcome.access.role == "client"
         assert (await refusal(RawClient(running.address))).code == "unauthorized"
@@ -388,7 +388,7 @@ async def test_who_lost_the_connection_finds_its_client_id_again(url: str, token
     async with worker(url) as running:
         async with RawClient(running.address, "d", token=secret) as client:
             await client.subscribe("a")
-        await until(lambda: not running._host.stage(0)._state.connected)
+        await until(lambda: not running._host.stage(0).inspection.figures().sessions)
         assert "another token's" in (await refusal(RawClient(running.address, "d", 2, token=other))).message
     async with worker(url, session_timeout=0.2, publisher_grace=0.1) as running:
         assert (await refusal(RawClient(running.address, "d", 2, token=other))).code == "forbidden"

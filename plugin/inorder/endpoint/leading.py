@@ -184,7 +184,7 @@ class Leads:
         reached = Reached()
         for each in (self._base, *(lead.reached for lead in self._by_topic.values())):
             reached.resume(each.saved())
-        self.reached.epoch, self.reached.ticks = reached.epoch, reached.ticks
+        self.reached = reached
 
     def describe(self) -> dict[str, Any]:
         """Return which topics are not believed, and what is asked about."""

@@ -227,7 +227,7 @@ class Turns:
         """Let an old entry have its turn (R18), and return the events that wake by this."""
         self.room.remove(entry)
         self.notify(reader, entry)
-        return self.room.wake(entry.topic, entry.number) if reader.end is None else self._woken_by(reader)
+        return self._woken_by(reader)
 
     def overtaken(self, reader: TopicReader, entry: Sequenced) -> None:
         """The clock was forced past a waiting entry. The belt makes no circles of dependencies (R2), so this takes a

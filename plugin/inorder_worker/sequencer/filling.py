@@ -164,10 +164,11 @@ class Filling:
         entry may cover another one (R22). What has left the group since then is filled in once more (R10): return all
         of that, on stages above, too (a bit set)."""
         state, since = self._state, manager.tick if manager.has_passed else manager.filled
-        parted, bare = self.parted_from(manager, group, since, deps) if state.partings.latest >= since else (0, 0)
+        has_parted = state.partings.latest >= since
+        parted, bare = self.parted_from(manager, group, since, deps) if has_parted else (0, 0)
         if bare or (group.fills and not self._fill_latest(manager, its, deps)):
             self._fill_risen(manager, its, group, bare, deps)
-        if state.partings.latest >= since:
+        if has_parted:
             name_once(deps)  # what is owed may be named already
         if number > manager.number:
             state.raise_number(manager, number)

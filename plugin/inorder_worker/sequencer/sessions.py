@@ -52,7 +52,7 @@ class Sessions:
         second number (R1)."""
         state = self._state
         key = (command.client_id, command.incarnation)
-        before = state.connected.get(command.client_id, command.incarnation)
+        before = state.latest.get(command.client_id, command.incarnation)
         if before != command.incarnation:
             self.left((command.client_id, before))
         session = state.sessions.get(key)
@@ -65,7 +65,7 @@ class Sessions:
         elif not session.is_opened:
             session.low = max(session.low, self._unknown_below(command, command.own))
         session.is_opened = session.connected = True
-        state.connected[command.client_id] = state.latest[command.client_id] = command.incarnation
+        state.latest[command.client_id] = command.incarnation
         session.timeout = state.settings.session_timeout_ms
         session.max_open, session.proves = command.max_open, command.proves
         state.open_numbers.belongs(session, command.owner, command.max_owned)
@@ -90,7 +90,6 @@ class Sessions:
             session.connected, session.since = False, self._state.now
             self._state.gone[key] = None
             self._state.deadlines.note(key)
-            del self._state.connected[session.client_id]
 
     def restart_timers(self) -> None:
         """R12: while the stage was down nobody could come back."""

@@ -180,7 +180,6 @@ class StageState(StageData):
         topics: every topic of the cluster by id, with its home stage.
         on_stage: the topics of each stage, as bit sets.
         sessions, overlaps, lingers: see their classes.
-        connected: the incarnation of each client that is connected.
         latest: the incarnation with which each client came last, as long as that session is there.
         gone: sessions whose client is not connected, in the order in which they went.
         ended: sessions that were dropped, with the highest counter that each knew and when that was, oldest first.
@@ -203,9 +202,9 @@ class StageState(StageData):
             self.on_stage[manager.stage] |= 1 << manager.id
         self.sessions: dict[SessionKey, Session] = {(each.client_id, each.incarnation): each for each in saved.sessions}
         self.open_numbers = OpenNumbers.of(saved.sessions)
-        self.connected = {each.client_id: each.incarnation for each in saved.sessions if each.connected}
         self.gone = OrderedDict[SessionKey, None].fromkeys(saved.gone)
-        self.latest = {key[0]: key[1] for key in self.gone if self.sessions[key].is_opened} | self.connected
+        self.latest = {key[0]: key[1] for key in self.gone if self.sessions[key].is_opened}
+        self.latest |= {each.client_id: each.incarnation for each in saved.sessions if each.connected}
         self.ended = OrderedDict[SessionKey, tuple[int, int]](
             ((client_id, incarnation), (mark, at)) for client_id, incarnation, mark, at in saved.ended
         )

@@ -45,6 +45,10 @@ MAX_GONE: Final = 10_000
 _COUNTERS: Final = tuple(each for each in ClientCounts.__struct_fields__ if each not in GAUGES)
 
 
+Told = tuple[Session, tuple[int, Report, str]]
+"""The last report of a session: when, what, and whose."""
+
+
 class ClientReports:
     """Reports of all clients that say them here.
 
@@ -55,7 +59,7 @@ class ClientReports:
     def __init__(self, now_us: int) -> None:
         self._since_us = now_us
         self._sums = dict.fromkeys(_COUNTERS, 0)
-        self._last: dict[Session, tuple[int, Report, str]] = {}  # when, what, and whose
+        self._last: dict[Session, tuple[int, Report, str]] = {}  # see ``Told``
         self._gone: OrderedDict[Session, ClientCounts] = OrderedDict()
         self._lives: OrderedDict[tuple[int, int], list[tuple[int, SeenLife]]] = OrderedDict()
         self._told = 0  # lives in it
@@ -109,12 +113,11 @@ class ClientReports:
         lives = fitting(reversed(self._chosen(asked)))[::-1]
         return Reports(asked.request, now_us, self._since_us, self.totals, fitting(clients), lives)
 
-    def _in_turns(self) -> list[tuple[Session, tuple[int, Report, str]]]:
+    def _in_turns(self) -> list[Told]:
         """Return the last reports: one of each owner, then the next one of each, and so on; of its own the one that
         waits for longest is the first. So what an owner's clients say leaves room for those of others."""
-        longest = lambda each: max((wait.for_ms for wait in each[1][1].waits), default=0)  # noqa: E731
-        counts, turns = Counter[Session](), list[tuple[int, tuple[Session, tuple[int, Report, str]]]]()
-        for each in sorted(self._last.items(), key=longest, reverse=True):
+        counts, turns = Counter[Session](), list[tuple[int, Told]]()
+        for each in sorted(self._last.items(), key=_longest_wait, reverse=True):
             whose = (each[1][2], 0) if each[1][2] else each[0]
             turns.append((counts[whose], each))
             counts[whose] += 1
@@ -140,6 +143,11 @@ def well_formed(report: Report) -> bool:
         and all(0 <= part <= MAX_NUMBER for each in report.waits for part in msgspec.structs.astuple(each))
         and all(each.for_ms * 1000 <= MAX_TOLD for each in report.waits)
     )
+
+
+def _longest_wait(told: Told) -> int:
+    _, (_, report, _) = told
+    return max((wait.for_ms for wait in report.waits), default=0)
 
 
 def _is_life(life: EventLife) -> bool:

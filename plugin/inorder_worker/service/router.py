@@ -149,6 +149,10 @@ def _subscribe(frame: Subscribe, session: Session, host: StageHost) -> Callable[
     return lambda: host.commits.step(bottom, command)
 
 
+def _problem_of(one: Filter) -> str | None:
+    return length_problem(one) or name_problem(one)
+
+
 def _each_topic_once(filters: list[SpaceFilter]) -> list[SpaceFilter]:
     """Return the filters with each topic once: stages keep all filters, and a client that may make few topics could
     name one of these as often as a frame has room. (The number of wildcards is limited.)"""
@@ -168,7 +172,7 @@ def check_filters(frame: Subscribe, session: Session, host: StageHost) -> None:
     """Leave each topic once in a subscription. Raise ProtocolError where it has more, or longer, wildcards than are
     allowed: comes before they are looked at in any other way."""
     frame.filters = _each_topic_once(frame.filters)
-    problems = (length_problem(one.filter) or name_problem(one.filter) for one in frame.filters)
+    problems = (_problem_of(one.filter) for one in frame.filters)
     problem = next(filter(None, problems), None) or number_problem([one.filter for one in frame.filters])
     if problem is not None:
         raise ProtocolError(f"filters are not allowed: {problem}")
@@ -256,7 +260,7 @@ def _read_log(frame: ReadLog, session: Session, host: StageHost) -> Callable[[],
 def _change_log(frame: ChangeLog, session: Session, host: StageHost) -> Callable[[], None]:
     rule = frame.rule
     _check_names(rule.space, rule.filter)
-    if frame.is_on and (problem := length_problem(rule.filter) or name_problem(rule.filter)) is not None:
+    if frame.is_on and (problem := _problem_of(rule.filter)) is not None:
         raise ProtocolError(f"a filter is not allowed: {problem}")
     _require(all(0 <= each <= MAX_NUMBER for each in (rule.max_age_ms, rule.max_count, rule.max_bytes)), "rule")
     command = SetLogRule(*session, frame.request, rule, frame.is_on)

@@ -78,8 +78,7 @@ class Appender:
                 self._insert(rows, log)
                 return
             except Conflict:
-                self._check_are_ours(rows)
-                self._wait_for_standby(rows)
+                self._confirm(rows)
                 return
             except StoreUnreachable as error:
                 is_over = isinstance(error, StoreFull) or self._store.is_interrupted or time.monotonic() > deadline
@@ -142,14 +141,14 @@ class Appender:
             return False
         if first is None:
             return False
-        self._check_are_ours(rows)
-        self._wait_for_standby(rows)
+        self._confirm(rows)
         return True
 
-    def _wait_for_standby(self, rows: list[Row]) -> None:
-        """Wait until rows that were found are where a commit of ours would have to be: on a server somebody, or its
-        restart, may have ended the wait for its synchronous standby. A later commit of a changed row waits for all
-        before it. Raises Fenced and other StoreErrors."""
+    def _confirm(self, rows: list[Row]) -> None:
+        """Wait until rows that were found, if they are ours, are where a commit of ours would have to be: on a server
+        somebody, or its restart, may have ended the wait for its synchronous standby. A later commit of a changed row
+        waits for all before it. Raises Fenced and other StoreErrors."""
+        self._check_are_ours(rows)
         if not self._store.is_sqlite:
             owned = [(row.stage, row.epoch) for row in rows]
             self._store.write(lambda connection: self._stages.lock_epochs(connection, owned))
